@@ -1,6 +1,7 @@
 //! What the API shows of the configuration: the applications, and the limits.
 
 use serde_json::Value;
+use sluice_base::ordered;
 use sluice_northbound::{ApplicationSettings, LimitSetting, Settings};
 
 use crate::config::LoadedConfig;
@@ -17,10 +18,10 @@ pub(crate) fn settings(loaded: &LoadedConfig, worker_cores: &[Option<usize>]) ->
     };
     let application = |name: &String| ApplicationSettings {
         name: name.clone(),
-        settings: values()
-            .filter(|(key, _)| key.section == name)
-            .map(|(key, value)| (key.name.to_owned(), value))
-            .collect(),
+        settings: ordered(
+            (values().filter(|(key, _)| key.section == name))
+                .map(|(key, value)| (key.name.to_owned(), value)),
+        ),
     };
     let limits = values().filter(|(key, _)| {
         let is_used = loaded.config.app_names.iter().any(|name| name == key.section);

@@ -4,6 +4,7 @@ use std::env;
 use std::fs::{self, DirEntry};
 use std::path::{self, Path, PathBuf};
 
+use sluice_base::sort_by;
 use tracing::{error, warn};
 
 use crate::system_user::{Accounts, FileAccess, SystemUser};
@@ -130,7 +131,7 @@ pub(crate) fn access_problems(
     let is_store = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with(STORE);
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().filter(is_store);
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-    paths.sort_unstable();
+    sort_by(&mut paths, Ord::cmp);
     let files = [dir.to_owned()].into_iter().chain(paths);
     files.filter_map(|path| StateFile::at(&path)?.problem(user, accounts)).collect()
 }

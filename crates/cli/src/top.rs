@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::Value;
+use sluice_base::{ordered, sort_by};
 use sluice_io::clock;
 
 use crate::api_client::ApiArgs;
@@ -94,7 +95,7 @@ fn packet_ins(switches: &Value) -> BTreeMap<String, u64> {
         let count = switch.pointer("/session/packet_ins_received")?.as_u64()?;
         Some((text(switch, "/dpid")?.to_owned(), count))
     });
-    counted.collect()
+    ordered(counted)
 }
 
 /// What is shown at a time.
@@ -125,7 +126,7 @@ fn frame(
     let mut rows: Vec<_> =
         list(switches, "switches").iter().map(|it| (rate_of(it, now, before), it)).collect();
     // Without rates, in the order of the API.
-    rows.sort_by(|(a, _), (b, _)| b.unwrap_or(0.0).total_cmp(&a.unwrap_or(0.0)));
+    sort_by(&mut rows, |(a, _), (b, _)| b.unwrap_or(0.0).total_cmp(&a.unwrap_or(0.0)));
     for (rate, switch) in rows.iter().take(SWITCHES_MAX) {
         let number = |pointer| switch.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
         lines.push(switch_row([

@@ -253,7 +253,7 @@ pub(crate) fn policy(
 ) -> AppliedChange {
     let entries = |policy: Option<&Arc<Policy>>| -> BTreeMap<Key, Arc<Entry>> {
         let entries = policy.into_iter().flat_map(|policy| policy.entries());
-        entries.map(|entry| (entry.key().clone(), Arc::clone(entry))).collect()
+        ordered(entries.map(|entry| (entry.key().clone(), Arc::clone(entry))))
     };
     let (old, new) = (entries(before), entries(after));
     let only = |of: &BTreeMap<Key, Arc<Entry>>, other: &BTreeMap<Key, Arc<Entry>>| {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sluice_base::sort_by_key;
 use sluice_openflow::{
     Action, BucketId, FlowDesc, FlowMod, FlowModCommand, GroupCommand, GroupDesc, GroupId,
     GroupMod, GroupProp, GroupType, Instruction, Match, Message, MeterBand, MeterCommand,
@@ -71,7 +72,7 @@ impl Slot {
 impl FlowKey {
     fn new(table: u8, priority: u16, matching: &Match) -> Self {
         let mut fields = matching.fields.clone();
-        fields.sort_by_key(Oxm::id);
+        sort_by_key(&mut fields, Oxm::id);
         Self { table, priority, fields }
     }
 }

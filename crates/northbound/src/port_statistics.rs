@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use sluice_base::HashMap;
+use sluice_base::{HashMap, ordered, sort_by_key};
 use sluice_io::clock;
 use sluice_openflow::{
     DatapathId, Message, Multipart, MultipartReply, MultipartRequest, PortNo, PortStats,
@@ -171,7 +171,7 @@ impl Reading {
     fn of(answer: &Answer, at: Instant) -> Option<Self> {
         let Answer::Multipart(reply) = answer else { return None };
         let Ok(MultipartReply::PortStats { ports }) = reply.parse() else { return None };
-        Some(Self { at, ports: ports.iter().map(|stats| (stats.port_no, stats.into())).collect() })
+        Some(Self { at, ports: ordered(ports.iter().map(|stats| (stats.port_no, stats.into()))) })
     }
 }
 
@@ -288,7 +288,7 @@ impl PortStatistics {
         };
         let mut ids: Vec<_> =
             switches.iter().filter(|(_, it)| due(it)).map(|(&id, it)| (it.asked_at, id)).collect();
-        ids.sort_unstable_by_key(|&(asked_at, id)| (asked_at, id.0));
+        sort_by_key(&mut ids, |&(asked_at, id)| (asked_at, id.0));
         for (_, id) in &ids {
             if let Some(switch) = switches.get_mut(id) {
                 switch.is_reading = true;

@@ -3,6 +3,8 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 
+use sluice_base::sort_by_key;
+
 /// The addresses that `text` means on this machine, IPv4 first. A port alone has the address `port_alone`.
 ///
 /// # Errors
@@ -56,7 +58,7 @@ fn parse(
             addresses.push(address);
         }
     }
-    addresses.sort_by_key(SocketAddr::is_ipv6);
+    sort_by_key(&mut addresses, SocketAddr::is_ipv6);
     if addresses.is_empty() { Err(format!("\"{host}\" has no address")) } else { Ok(addresses) }
 }
 

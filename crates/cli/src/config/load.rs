@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use confique::{Config as _, Layer as _};
 use serde::Deserialize as _;
+use sluice_base::sort_by_key;
 use sluice_engine::WorkerEngine;
 use sluice_io::input_file::{self, FileKinds};
 use toml::de::{DeTable, DeValue};
@@ -232,7 +233,7 @@ impl<'r> ConfigMerger<'r> {
                 let file = TomlFile { path, text };
                 self.merge_table(&file, "", positions.get_ref(), &values);
                 self.errors.append(&mut self.apps.errors);
-                self.errors.sort_by_key(|error| match error {
+                sort_by_key(&mut self.errors, |error| match error {
                     ConfigError::Key(Origin::File { at, .. }, _) => Some(*at),
                     _ => None,
                 });

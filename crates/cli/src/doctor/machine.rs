@@ -1,9 +1,11 @@
 //! The machine: kernel, limits, processors, clock.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sluice_base::{ordered, sort_by};
 use sluice_engine::WorkerEngine;
 use sluice_io::{Uring, WaitStrategy};
 
@@ -38,7 +40,7 @@ impl Root {
         let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
         let mut names: Vec<_> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-        names.sort_unstable();
+        sort_by(&mut names, Ord::cmp);
         names
     }
 }
@@ -216,8 +218,7 @@ fn governor(root: &Root) -> Finding {
         None => Finding::ok("governor", "the frequency of the cores is not set by this system"),
         Some(_) if slow == 0 => Finding::ok("governor", "performance"),
         Some(_) => {
-            let names: std::collections::BTreeSet<_> =
-                governors.iter().map(String::as_str).collect();
+            let names: BTreeSet<_> = ordered(governors.iter().map(String::as_str));
             let names = names.into_iter().collect::<Vec<_>>().join(", ");
             Finding::warning(
                 "governor",

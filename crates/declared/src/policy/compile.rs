@@ -67,7 +67,7 @@ impl PolicyTopology {
             };
             (id, info.ports.iter().map(port).collect())
         };
-        Self { switches: view.switches().map(ports).collect() }
+        Self { switches: ordered(view.switches().map(ports)) }
     }
 
     /// Switches with ports, each with the switch that its link leads to.
@@ -119,7 +119,7 @@ impl PolicyNetwork {
             let is_transit =
                 |port: &&PolicyPort| port.peer.is_some_and(|peer| switches.contains(&peer));
             let (transit, outside): (Vec<_>, Vec<_>) = ports.iter().partition(is_transit);
-            let numbers = |ports: Vec<&PolicyPort>| ports.into_iter().map(|it| it.port).collect();
+            let numbers = |ports: Vec<&PolicyPort>| ordered(ports.into_iter().map(|it| it.port));
             let switch = PolicySwitch { transit: numbers(transit), outside: numbers(outside) };
             network.insert(id, switch);
         }
@@ -250,7 +250,7 @@ pub(super) fn compile(
 ) -> Result<PolicyVersion, PolicyError> {
     let tables = |at: &DatapathId| -> BTreeSet<u8> {
         let here = flows.iter().filter(|flow| flow.switches.contains(at));
-        here.map(|flow| flow.flow.table_id).chain([0]).collect()
+        ordered(here.map(|flow| flow.flow.table_id).chain([0]))
     };
     let tables: BTreeMap<_, _> = ordered(network.0.keys().map(|at| (*at, tables(at))));
     let prefix = format!("{POLICY_NAME}{name}:{tag}");
@@ -260,7 +260,7 @@ pub(super) fn compile(
         revision,
         changed_at,
         network,
-        entries: network.0.keys().map(|at| (*at, SwitchEntries::default())).collect(),
+        entries: ordered(network.0.keys().map(|at| (*at, SwitchEntries::default()))),
         slots: HashMap::default(),
         count: 0,
         bytes: 0,

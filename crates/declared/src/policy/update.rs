@@ -93,7 +93,7 @@ impl Declared {
             (core.reconciler.switch_index(), before)
         };
         let current = before.as_ref().and_then(|policy| policy.current.as_ref());
-        let members = current.map(|version| version.switches().collect()).unwrap_or_default();
+        let members = current.map(|version| ordered(version.switches())).unwrap_or_default();
         let (mut parsed, mut errors) = (vec![], vec![]);
         for declaration in flows {
             let switches = index.select(&declaration.switches, &members)?;

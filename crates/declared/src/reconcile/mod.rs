@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_base::{HashMap, HashSet};
+use sluice_base::{HashMap, HashSet, ordered};
 use sluice_openflow::{DatapathId, FlowDesc, GroupId, Message, MeterId, Version};
 use sluice_sdk::flow_space::STATIC;
 use sluice_sdk::{Answer, Request, SwitchSession};
@@ -304,7 +304,7 @@ impl Reconciler {
     /// Compares the sessions with those that are known.
     pub fn on_sessions(&mut self, sessions: &[SwitchSession], now: Now) {
         let connected: BTreeMap<_, _> =
-            sessions.iter().map(|it| (it.datapath_id, Session::new(it))).collect();
+            ordered(sessions.iter().map(|it| (it.datapath_id, Session::new(it))));
         let ended: Vec<_> = self
             .switches
             .iter()

@@ -64,7 +64,7 @@ impl Reconciler {
                 by_name.entry(name.clone()).or_default().insert(*id);
             }
         }
-        SwitchIndex { by_name, all: self.switches.keys().copied().collect() }
+        SwitchIndex { by_name, all: ordered(self.switches.keys().copied()) }
     }
 
     /// A switch that cannot replace entries at once.

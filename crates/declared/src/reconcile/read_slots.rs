@@ -1,5 +1,7 @@
 //! Which switches are read at a time: those that never answer do not keep the others from being verified.
 
+use sluice_base::sort_by;
+
 use super::Reconciler;
 use crate::status::Now;
 
@@ -62,7 +64,7 @@ impl Reconciler {
                 waiting.push((since, id, switch.read_class()));
             }
         }
-        waiting.sort_unstable();
+        sort_by(&mut waiting, Ord::cmp);
         for (_, id, class) in waiting {
             if taken.has_room(class)
                 && let Some(switch) = self.switches.get_mut(&id)

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sluice_base::HashMap;
+use sluice_base::{HashMap, sort_by, sort_by_key};
 
 use crate::capture::PacketContent;
 use crate::pairing::Pairing;
@@ -145,7 +145,7 @@ impl Connections {
     /// Those of writing.
     pub(crate) fn finish<W: Write>(mut self, report: &mut Reporter<W>) -> io::Result<()> {
         let mut connections: Vec<_> = self.by_endpoints.drain().collect();
-        connections.sort_unstable_by_key(|(endpoints, _)| *endpoints);
+        sort_by_key(&mut connections, |(endpoints, _)| *endpoints);
         for (_, mut connection) in connections {
             connection.finish(self.last, &mut self.pairing, report)?;
         }
@@ -190,7 +190,7 @@ impl Connections {
             ages.select_nth_unstable(count);
             ages.truncate(count);
         }
-        ages.sort_unstable();
+        sort_by(&mut ages, Ord::cmp);
         ages.into_iter().map(|(_, endpoints)| endpoints).collect()
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use sluice_base::sort_by_key;
 use sluice_openflow::value::Value;
 use sluice_sdk::AppState;
 use tokio::sync::mpsc;
@@ -59,7 +60,7 @@ async fn application_state(
     ApiPath(application): ApiPath<String>,
 ) -> Result<Json<ApplicationStateDocument>, ApiError> {
     let mut states = read(&state, &application).await;
-    states.sort_unstable_by_key(|state| state.worker);
+    sort_by_key(&mut states, |state| state.worker);
     let workers: Vec<_> = states.into_iter().filter_map(WorkerState::of).collect();
     if workers.is_empty() {
         let message = format!("no application {application:?} that shows a state is running");

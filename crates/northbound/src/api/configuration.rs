@@ -7,6 +7,7 @@ use axum::extract::State;
 use serde::Serialize;
 use serde_json::Value;
 use sluice_base::metrics::MetricValue;
+use sluice_base::ordered;
 use utoipa::ToSchema;
 
 use super::{ApiState, capture, events, reads, trace};
@@ -70,11 +71,8 @@ async fn applications(State(state): State<ApiState>) -> Json<ApplicationsDocumen
         let is_its = |metric: &str| {
             metric.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
         };
-        metrics
-            .iter()
-            .filter(|(metric, _)| is_its(metric))
-            .map(|(&it, &value)| (it, value))
-            .collect()
+        let its = metrics.iter().filter(|(metric, _)| is_its(metric));
+        ordered(its.map(|(&it, &value)| (it, value)))
     };
     let settings = state.settings();
     let applications = settings.applications.into_iter().map(|it| ApplicationDocument {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use sluice_base::ordered;
+use sluice_base::{ordered, sort_by};
 use sluice_openflow::{
     DatapathId, EncodeError, FlowDesc, FlowMod, FlowModCommand, FlowStatsRequest, Message, Version,
 };
@@ -113,7 +113,7 @@ impl Selection {
                     .all(|kind| !others.iter().any(|other| kind.shares_cookie_with(other)));
                 let mut cookies: Vec<_> =
                     own.iter().map(|kind| (kind.cookie, kind.cookie_mask)).collect();
-                cookies.sort_unstable();
+                sort_by(&mut cookies, Ord::cmp);
                 cookies.dedup();
                 is_exclusive.then_some(cookies)
             }

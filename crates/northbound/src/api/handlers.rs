@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode, Uri};
 use serde::Deserialize;
-use sluice_base::ordered;
+use sluice_base::{ordered, sort_by_key};
 use sluice_io::clock;
 use sluice_sdk::view::{Cable, Host, HostId};
 
@@ -156,7 +156,7 @@ pub(super) async fn hosts(
                 && mac.is_none_or(|mac| id.mac == mac)
         })
         .collect();
-    selected.sort_unstable_by_key(|(id, _)| *id);
+    sort_by_key(&mut selected, |(id, _)| *id);
     let names = Names { view: &copy.view, sessions: &sessions, given: &given };
     let document = |&(id, host): &(HostId, &Host)| ListedHostDocument {
         host: names.host(id, host),

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use sluice_base::sort_by_key;
 use sluice_openflow::{
     FlowStatsRequest, GroupDesc, GroupMod, MeterBand, MeterDesc, MeterFlags, MeterMod,
     MultipartReply, Version,
@@ -106,7 +107,7 @@ async fn flows(
         cookie.is_none_or(|(cookie, mask)| flow.cookie & mask == cookie & mask)
             && owner.is_none_or(|it| state.owners.owner_of(flow.cookie, flow.priority) == it)
     });
-    flows.sort_by_key(|flow| (flow.table_id, Reverse(flow.priority)));
+    sort_by_key(&mut flows, |flow| (flow.table_id, Reverse(flow.priority)));
     let total = flows.len();
     let limit = filter.limit.unwrap_or(LISTED_ENTRIES_MAX as usize);
     let page = flows.into_iter().skip(filter.offset).take(limit);

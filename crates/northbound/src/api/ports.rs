@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use sluice_base::sort_by;
 use sluice_sdk::view::SwitchPort;
 use utoipa::ToSchema;
 
@@ -118,7 +119,7 @@ async fn busiest_ports(
         .switches()
         .flat_map(|(id, switch)| switch.ports.keys().map(move |&no| SwitchPort::new(id, no)));
     let mut busy: Vec<_> = all.filter_map(|at| Some((at, state.statistics.of(at).1?))).collect();
-    busy.sort_by(|(a, rates), (b, other)| {
+    sort_by(&mut busy, |(a, rates), (b, other)| {
         other.bits_per_s().total_cmp(&rates.bits_per_s()).then(a.cmp(b))
     });
     let document = |&(at, rates): &(SwitchPort, PortRates)| {

@@ -244,7 +244,7 @@ fn hosts_of(view: &NetworkView, is_wanted: impl Fn(MacAddr) -> bool) -> BTreeMap
             (*known, *at) = (id, host);
         }
     }
-    lowest.into_iter().map(|(mac, (_, host))| (mac, host)).collect()
+    ordered(lowest.into_iter().map(|(mac, (_, host))| (mac, host)))
 }
 
 /// The hosts in quarantine that the view does not have: with their packets dropped, they are not seen.

@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sluice_base::sort_by_key;
 use sluice_declared::Kind;
 use sluice_openflow::{
     FlowDesc, FlowMod, FlowModCommand, GroupCommand, GroupDesc, GroupMod, Match, MeterCommand,
@@ -52,7 +53,7 @@ fn flow(flow: &FlowDesc) -> Result<String, String> {
     // The fields of an object have no order.
     let fields = |matching: &Match| {
         let mut fields = matching.fields.clone();
-        fields.sort_by_key(Oxm::id);
+        sort_by_key(&mut fields, Oxm::id);
         fields
     };
     checked(text, read, |read| {

@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
+use sluice_base::sort_by_key;
 use sluice_io::clock;
 use sluice_openflow::DatapathId;
 use sluice_sdk::SwitchSession;
@@ -178,7 +179,7 @@ fn document(state: &ApiState, sessions: &[SwitchSession]) -> TopologyDocument {
     });
     let mut blocked_ports: Vec<_> =
         limited_ports(view, &place).chain(unused_ports(view, &place)).collect();
-    blocked_ports.sort_by_key(|it| (it.switch, it.port));
+    sort_by_key(&mut blocked_ports, |it| (it.switch, it.port));
     TopologyDocument {
         is_complete: copy.is_complete,
         switches: switches.collect(),

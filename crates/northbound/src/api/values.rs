@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use sluice_base::ordered;
 use sluice_openflow::MacAddr;
 use sluice_sdk::allocation::Allocations;
 
@@ -23,7 +24,7 @@ pub(super) fn required_mac(name: &str, text: &str) -> Result<MacAddr, ApiError> 
 pub(super) fn owner(text: &str, owners: &Allocations) -> Result<&'static str, ApiError> {
     let known = || owners.kinds().map(|kind| kind.application);
     known().find(|name| *name == text).ok_or_else(|| {
-        let known = known().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+        let known = ordered::<BTreeSet<_>, _>(known()).into_iter().collect::<Vec<_>>().join(", ");
         ApiError::invalid(format!("owner is {text:?}: expected one of {known}"))
     })
 }

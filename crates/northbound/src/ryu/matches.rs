@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Map, Value};
+use sluice_base::sort_by_key;
 use sluice_openflow::spec::{FieldFormat, FieldRow};
 use sluice_openflow::{Field, FieldId, MacAddr, Match, PortNo, Version};
 
@@ -63,7 +64,7 @@ fn from_object(it: &Object<'_>, version: Version) -> ApiResult<Match> {
         fields.push(field(&it.place(name), name, id, value, version)?);
     }
     // What a field requires must come before it, as in the order of their numbers. §7.2.3.6.
-    fields.sort_by_key(|field| (field.id.class != OPENFLOW_BASIC, field.id.number));
+    sort_by_key(&mut fields, |field| (field.id.class != OPENFLOW_BASIC, field.id.number));
     Ok(fields.into_iter().collect())
 }
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use sluice_base::sort_by_key;
 use sluice_openflow::DatapathId;
 use sluice_sdk::view::{Host, HostId, Link, NetworkView, PortInfo, SwitchPort};
 
@@ -106,7 +107,7 @@ fn host_documents(state: &ApiState, at: Option<DatapathId>) -> Vec<HostDocument>
     let copy = state.view.lock();
     let hosts = copy.view.hosts().filter(|(_, host)| at.is_none_or(|id| host.at.switch == id));
     let mut hosts: Vec<_> = hosts.collect();
-    hosts.sort_unstable_by_key(|(id, _)| *id);
+    sort_by_key(&mut hosts, |(id, _)| *id);
     hosts.into_iter().map(|(id, host)| host_document(&copy.view, id, host)).collect()
 }
 

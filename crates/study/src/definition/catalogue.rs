@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
+use sluice_base::sort_by;
 
 use super::check::{check_controller, check_experiment};
 use super::{ControllerRow, Experiment, metrics};
@@ -159,7 +160,7 @@ fn files(folder: &Path) -> Result<Vec<(String, String, String)>, DefinitionError
         let text = read_definition(&path)?;
         files.push((name.to_owned(), path.display().to_string(), text));
     }
-    files.sort_unstable();
+    sort_by(&mut files, Ord::cmp);
     Ok(files)
 }
 

@@ -1,5 +1,6 @@
 //! Intervals of means and ratios of few samples, at the confidence that many comparisons need.
 
+use sluice_base::sort_by;
 use sluice_bench::ConfidenceInterval;
 
 /// Probability that a comparison of many rows finds any difference, if nothing has changed.
@@ -163,7 +164,7 @@ const GREATER_ERROR: f64 = 0.01;
 pub(crate) fn greater_beyond_noise(probabilities: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..probabilities.len()).collect();
     let probability = |at: &usize| probabilities.get(*at).copied().unwrap_or(1.0);
-    order.sort_by(|a, b| probability(a).total_cmp(&probability(b)));
+    sort_by(&mut order, |a, b| probability(a).total_cmp(&probability(b)));
     let all = probabilities.len();
     let is_found =
         |(rank, at): &(usize, &usize)| probability(at) <= GREATER_ERROR / (all - rank) as f64;

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
+use sluice_base::ordered;
 use sluice_emu::host::{HostEvent, TcpResult, UdpStream};
 use sluice_emu::live::{LiveNetwork, RecordedMessage};
 use sluice_emu::net::{CapturedFrame, IpFamily, LinkState, NetworkOptions};
@@ -423,5 +424,5 @@ pub(crate) fn end_hosts(topology: &Topology) -> Result<(usize, usize), String> {
 
 /// The ports at the ends of links between switches; there is one for each direction of each link.
 fn link_ports(topology: &Topology) -> BTreeSet<PortRef> {
-    topology.links.iter().flat_map(|link| [link.a, link.b]).collect()
+    ordered(topology.links.iter().flat_map(|link| [link.a, link.b]))
 }

@@ -4,6 +4,8 @@ use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::Path;
 
+use sluice_base::sort_by;
+
 /// Length and hash of a file; of a folder, those of the list of its files with their lengths.
 pub(crate) fn identity(path: &Path) -> String {
     identity_of(&if path.is_dir() { list(path) } else { fs::read(path).unwrap_or_default() })
@@ -25,7 +27,7 @@ fn list(folder: &Path) -> Vec<u8> {
         format!("{} {length}\n", entry.file_name().to_string_lossy())
     };
     let mut lines: Vec<_> = entries.map(line).collect();
-    lines.sort_unstable();
+    sort_by(&mut lines, Ord::cmp);
     lines.concat().into_bytes()
 }
 

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use sluice_base::ordered;
 use sluice_io::process_tree::{self, ProcessTree, Program, TreeEnd};
 use sluice_io::{clock, shell};
 use sluice_openflow::Version;
@@ -294,9 +295,9 @@ fn program(
             .iter()
             .map(|argument| placeholders.fill(argument))
             .collect(),
-        environment: environment
-            .map(|(name, value)| (name.clone(), placeholders.fill(value)))
-            .collect(),
+        environment: ordered(
+            environment.map(|(name, value)| (name.clone(), placeholders.fill(value))),
+        ),
         directory: placeholders.directory.clone(),
         log: placeholders.directory.join(LOG),
         cores: placeholders.cores.clone(),

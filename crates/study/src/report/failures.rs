@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use sluice_base::ordered;
+
 /// Sentences that differ only in their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SentenceGroup<'s> {
@@ -28,7 +30,7 @@ impl<'s> SentenceGroup<'s> {
     }
 
     pub(crate) fn new(sentence: &'s str) -> Self {
-        Self { example: sentence, sentences: BTreeSet::from([sentence]), count: 1 }
+        Self { example: sentence, sentences: ordered([sentence]), count: 1 }
     }
 
     pub(crate) fn add(&mut self, sentence: &'s str) {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sluice_base::{ordered, sort_by};
+
 use super::distribution::has_median;
 use super::failures::SentenceGroup;
 use super::format::{Bound, counted};
@@ -73,7 +75,7 @@ impl<'a, 's> FigureData<'a, 's> {
         };
         let rest_of = |cell: &Cell| -> Cell {
             let rest = cell.iter().filter(|(axis, _)| is_rest(axis));
-            rest.map(|(axis, value)| (*axis, value.clone())).collect()
+            ordered(rest.map(|(axis, value)| (*axis, value.clone())))
         };
         let rests = distinct(cells.iter().map(|it| rest_of(&it.cell)), is_same_cell);
         let names = Names::new(&cells, &rests);
@@ -202,7 +204,7 @@ fn values_of(cells: &[&CellSummary<'_>], axis: Axis) -> Vec<AxisValue> {
     let mut values = distinct(all, is_same_value);
     if values.iter().all(|value| value.as_number().is_some()) {
         let number = |value: &AxisValue| value.as_number().unwrap_or_default();
-        values.sort_by(|a, b| number(a).total_cmp(&number(b)));
+        sort_by(&mut values, |a, b| number(a).total_cmp(&number(b)));
     }
     values
 }
@@ -232,11 +234,8 @@ impl<'r> Names<'r> {
 
     fn of(&self, cell: &CellSummary<'_>, rest: &Cell) -> SeriesName {
         let at = self.rests.iter().position(|it| is_same_cell(it, rest)).unwrap_or_default();
-        let shown: Cell = rest
-            .iter()
-            .filter(|(axis, _)| self.varied.contains(axis))
-            .map(|(axis, value)| (*axis, value.clone()))
-            .collect();
+        let shown = rest.iter().filter(|(axis, _)| self.varied.contains(axis));
+        let shown: Cell = ordered(shown.map(|(axis, value)| (*axis, value.clone())));
         let title = &cell.controller.row.title;
         let label = if shown.is_empty() {
             title.clone()

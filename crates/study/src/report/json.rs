@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use sluice_base::ordered;
 
 use super::check::problems;
 use super::headline::ProcessSummary;
@@ -150,11 +151,10 @@ fn experiment<'a>(experiment: &'a ExperimentSummary<'_>) -> ExperimentDocument<'
         repeated: cell.repeated.len(),
         disturbed: cell.samples.iter().filter(|sample| sample.machine.is_disturbed).count(),
         failures: cell.failures(),
-        metrics: cell
-            .metrics
-            .iter()
-            .map(|(name, summary)| (*name, metric(summary, experiment.unit_of(name))))
-            .collect(),
+        metrics: ordered(
+            (cell.metrics.iter())
+                .map(|(name, summary)| (*name, metric(summary, experiment.unit_of(name)))),
+        ),
     };
     ExperimentDocument {
         id: &experiment.record.id,

@@ -1,5 +1,7 @@
 //! Resident memory of samples.
 
+use sluice_base::sort_by;
+
 use super::figure_data::has_readings;
 use super::summary::CellSummary;
 use crate::record::Sample;
@@ -11,7 +13,7 @@ const MIB: f64 = 1_048_576.0;
 pub(crate) fn typical_sample<'s>(cell: &CellSummary<'s>) -> Option<&'s Sample> {
     let mut all: Vec<_> = cell.successful().filter(|sample| has_readings(sample)).collect();
     let peak = |sample: &Sample| peak_mib(sample).unwrap_or_default();
-    all.sort_by(|a, b| peak(a).total_cmp(&peak(b)));
+    sort_by(&mut all, |a, b| peak(a).total_cmp(&peak(b)));
     all.get(all.len().saturating_sub(1) / 2).copied()
 }
 

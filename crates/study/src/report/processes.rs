@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use sluice_base::sort_by;
 
 use crate::record::{ProcessRecord, Sample};
 
@@ -38,7 +39,7 @@ pub(crate) fn of_controller<'s>(samples: &'s [Sample], controller: &str) -> Vec<
         }
     }
     let mut groups: Vec<_> = groups.into_values().collect();
-    groups.sort_by(|a, b| b.cpu_s.total_cmp(&a.cpu_s));
+    sort_by(&mut groups, |a, b| b.cpu_s.total_cmp(&a.cpu_s));
     groups
 }
 

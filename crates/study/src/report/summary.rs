@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
+use sluice_base::sort_by_key;
 use sluice_bench::FigureSummary;
 
 use super::escape::slug;
@@ -205,7 +206,7 @@ impl<'s> CellSummary<'s> {
             .copied()
             .filter(|sample| is_same_cell(&sample.cell, &cell))
             .collect();
-        all.sort_unstable_by_key(|sample| (sample.round, sample.attempt));
+        sort_by_key(&mut all, |sample| (sample.round, sample.attempt));
         let last = |at: usize, sample: &Sample| {
             all.get(at + 1).is_none_or(|next| next.round != sample.round)
         };

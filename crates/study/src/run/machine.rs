@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use sluice_base::sort_by;
 use sluice_bench::Host;
 use sluice_io::energy::EnergyMeter;
 use sluice_io::{clock, cores};
@@ -78,7 +79,7 @@ fn sockets() -> Vec<String> {
             text(&format!("/sys/devices/system/cpu/cpu{core}/topology/package_cpus_list"))
         })
         .collect();
-    lists.sort_unstable();
+    sort_by(&mut lists, Ord::cmp);
     lists.dedup();
     lists
 }

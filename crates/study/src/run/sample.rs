@@ -6,6 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use sluice_base::sort_by_key;
 use sluice_io::clock;
 use sluice_openflow::Version;
 
@@ -298,7 +299,7 @@ fn socket_cores(set: SocketCores, threads: u32, machine: &crate::record::Machine
         .map(|cores| cores.into_iter().filter(|it| machine.controller_cores.contains(it)).collect())
         .collect();
     // The largest first, since the generator has taken a core of one of them.
-    sockets.sort_by_key(|cores| std::cmp::Reverse(cores.len()));
+    sort_by_key(&mut sockets, |cores| std::cmp::Reverse(cores.len()));
     sockets.truncate(match set {
         SocketCores::OneSocket => 1,
         SocketCores::TwoSockets => 2,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_base::HashMap;
+use sluice_base::{HashMap, ordered};
 use sluice_sdk::Answer;
 
 use super::super::read_slots::ReadClass;
@@ -111,7 +111,7 @@ impl Switch {
                 self.is_unreliable = false;
                 self.next_read = now.at + self.verify_interval;
                 self.read_kinds = kinds;
-                self.unreadable = unreadable.into_iter().collect();
+                self.unreadable = ordered(unreadable);
                 self.surplus_before = std::mem::replace(&mut self.surplus, surplus);
                 self.compare(entries, now, out);
                 if self.is_unused() {

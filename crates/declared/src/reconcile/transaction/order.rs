@@ -1,6 +1,6 @@
 //! The order of the steps of a transaction.
 
-use sluice_base::HashMap;
+use sluice_base::{HashMap, sort_by_key};
 
 use super::Step;
 use crate::entry::Kind;
@@ -8,7 +8,7 @@ use crate::form::Slot;
 
 /// In the order of their ranks, groups behind those to which they send packets.
 pub(super) fn in_order_of_use(mut steps: Vec<Step>) -> Vec<Step> {
-    steps.sort_by_key(Step::rank);
+    sort_by_key(&mut steps, Step::rank);
     let is_added_group = |step: &Step| step.to.is_some() && step.slot.kind() == Kind::Group;
     let first = steps.iter().position(is_added_group).unwrap_or(steps.len());
     let groups = steps.iter().skip(first).take_while(|step| is_added_group(step));

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use axum::http::StatusCode;
 use serde::Deserialize;
+use sluice_base::sort_by_key;
 use sluice_declared::Names as GivenNames;
 use sluice_openflow::{Match, PortNo};
 use sluice_pipeline::frames;
@@ -176,7 +177,7 @@ fn addresses(
         .into_iter()
         .filter_map(|dst| Some((*sources.iter().find(|src| src.is_ipv4() == dst.is_ipv4())?, dst)));
     let mut pairs: Vec<_> = pairs.collect();
-    pairs.sort_by_key(|(_, dst)| !dst.is_ipv4());
+    sort_by_key(&mut pairs, |(_, dst)| !dst.is_ipv4());
     pairs.into_iter().next()
 }
 
@@ -193,7 +194,7 @@ pub(super) fn host<'v>(
         ip.map_or_else(|| Some(id.mac) == mac, |ip| host.addrs.contains(&ip))
     };
     let mut hosts: Vec<_> = view.hosts().filter(is_wanted).collect();
-    hosts.sort_unstable_by_key(|(id, _)| *id);
+    sort_by_key(&mut hosts, |(id, _)| *id);
     match hosts[..] {
         [(id, host)] => Ok((id, host, ip)),
         [] => {

@@ -1,5 +1,7 @@
 //! The data of each cell and each sample, in parts that can be opened.
 
+use sluice_base::sort_by_key;
+
 use super::super::format::{self, THIN_SPACE, counted};
 use super::super::summary::{
     CellSummary, ExperimentSummary, INTERVAL_VALUES_MIN, MetricSummary, SampleValue,
@@ -104,7 +106,7 @@ fn each(experiment: &ExperimentSummary<'_>) -> String {
     let mut table = Table::new("Each sample", headings(names)).below_heading();
     for cell in &experiment.cells {
         let mut all: Vec<_> = cell.samples.iter().chain(&cell.repeated).copied().collect();
-        all.sort_unstable_by_key(|sample| (sample.round, sample.attempt));
+        sort_by_key(&mut all, |sample| (sample.round, sample.attempt));
         for sample in all {
             let is_repeated = cell.repeated.iter().any(|it| std::ptr::eq(*it, sample));
             table.row(sample_row(cell, sample, is_repeated.then_some("disturbed and repeated")));

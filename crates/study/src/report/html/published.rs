@@ -1,5 +1,7 @@
 //! Published values beside the measured ones.
 
+use sluice_base::sort_by;
+
 use super::super::escape::html;
 use super::super::format;
 use super::super::summary::{CellSummary, ExperimentSummary, cell_text, is_same_value};
@@ -85,7 +87,7 @@ fn columns(figure: &Figure, sources: &[&PublishedValues]) -> Vec<Option<AxisValu
         }
     }
     let number = |x: &Option<AxisValue>| x.as_ref().and_then(AxisValue::as_number);
-    columns.sort_by(|a, b| match (number(a), number(b)) {
+    sort_by(&mut columns, |a, b| match (number(a), number(b)) {
         (Some(a), Some(b)) => a.total_cmp(&b),
         _ => std::cmp::Ordering::Equal,
     });

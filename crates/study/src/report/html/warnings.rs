@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sluice_base::sort_by_key;
+
 use super::super::escape::html;
 use super::super::failures::SentenceGroup;
 use super::super::format::counted;
@@ -56,7 +58,7 @@ fn warnings(study: &StudySummary<'_>) -> Vec<String> {
         }
     }
     let mut groups: Vec<_> = groups.into_values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.warning.count));
+    sort_by_key(&mut groups, |group| std::cmp::Reverse(group.warning.count));
     let one = |group: &WarningGroup<'_>| {
         let controllers =
             group.by_controller.iter().map(|(title, n)| format!("{} ({n})", html(title)));

@@ -5,6 +5,7 @@ use super::super::format as numbers;
 use super::super::summary::MetricSummary;
 use super::canvas::{CHARACTER, Canvas, Description, Margins};
 use super::{Format, classes};
+use sluice_base::sort_by;
 use sluice_bench::html::Scale;
 
 use super::scale::{VariedAxis, label};
@@ -40,7 +41,7 @@ pub(super) fn draw(
             })
             .collect();
         let mut points = points;
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sort_by(&mut points, |a, b| a.0.total_cmp(&b.0));
         let line: Vec<_> =
             points.iter().map(|(x, it, _)| [*x, y.at(it.statistics().mean)]).collect();
         let class = classes(&series.name);
