@@ -26,7 +26,8 @@ const GROWTH_MAX_KIB: u64 = HANDSHAKES_MAX as u64 * 2 + 4 * 1024;
 const LINES_MAX: usize = 2 * 20 + 5 * SECONDS as usize;
 
 /// The kinds of lines about a flood; what is about none of them is counted together.
-const LINE_KINDS: [&str; 3] = ["connection closed", "switch connected", "switch disconnected"];
+const LINE_KINDS: [&str; 4] =
+    ["connection closed", "switch connected", "switch disconnected", "for a busy worker"];
 
 /// Address of the metrics; each test environment has its own loopback interface.
 const API: &str = "127.0.0.1:8653";
@@ -132,6 +133,25 @@ fn numbers(json: &str, key: &str) -> Vec<f64> {
     rest.map(|rest| number(rest).unwrap()).collect()
 }
 
+/// Checks that every connection has ended with a counted reason, some for each of `reasons`, that the flood had connections enough, and
+/// that not every one has a line in the log, which had `lines` lines before.
+fn check_counts(flooded: &Flooded, reasons: &[&str], lines: usize) {
+    let accepted = flooded.metric("sluice_connections_accepted_total", "");
+    assert!(accepted > u64::from(RATE * SECONDS) / 2, "only {accepted} connections accepted");
+    let all_counted = || flooded.metric("sluice_connections_closed_total", "") == accepted;
+    assert!(becomes_true(LONG_TIMEOUT, all_counted), "every connection ends with a counted reason");
+    for reason in reasons {
+        assert!(flooded.connections_ended(reason) > 0, "none ended as {reason}");
+    }
+    let log = flooded.controller.log();
+    let mut counts = BTreeMap::new();
+    for line in log.lines().skip(lines) {
+        *counts.entry(LINE_KINDS.iter().find(|kind| line.contains(*kind))).or_insert(0) += 1;
+    }
+    assert!(counts.values().all(|&n| n <= LINES_MAX), "{counts:?} about {accepted} connections");
+    assert!(!log.contains("panicked"), "{log}");
+}
+
 /// Floods with peers that send `payload`, and checks that every connection is counted, that some end for each of `reasons`,
 /// and that a switch that connected before is answered without interruption.
 fn flood(payload: &str, reasons: &[&str]) {
@@ -159,20 +179,7 @@ fn flood(payload: &str, reasons: &[&str]) {
     let answered = numbers(&report, "answered");
     assert!(answered.iter().all(|&n| n > 0.0), "answered in total and per loop: {answered:?}");
 
-    let accepted = flooded.metric("sluice_connections_accepted_total", "");
-    assert!(accepted > u64::from(RATE * SECONDS) / 2, "only {accepted} connections accepted");
-    let all_counted = || flooded.metric("sluice_connections_closed_total", "") == accepted;
-    assert!(becomes_true(LONG_TIMEOUT, all_counted), "every connection ends with a counted reason");
-    for reason in reasons {
-        assert!(flooded.connections_ended(reason) > 0, "none ended as {reason}");
-    }
-    let log = flooded.controller.log();
-    let mut counts = BTreeMap::new();
-    for line in log.lines().skip(lines) {
-        *counts.entry(LINE_KINDS.iter().find(|kind| line.contains(*kind))).or_insert(0) += 1;
-    }
-    assert!(counts.values().all(|&n| n <= LINES_MAX), "{counts:?} about {accepted} connections");
-    assert!(!log.contains("panicked"), "{log}");
+    check_counts(&flooded, reasons, lines);
 }
 
 /// The connections that have been silent for longest are closed first, before their handshake times out.
@@ -258,4 +265,42 @@ fn the_kernel_drops_a_flood_of_connections_from_one_address() {
     assert_eq!(numbers(&report, "never_answered").first(), Some(&0.0), "{report}");
     let answered = numbers(&report, "answered");
     assert!(answered.iter().all(|&n| n > 0.0), "answered in total and per loop: {answered:?}");
+}
+
+/// They come from the address of the switches that are connected and of the one that connects late.
+#[test]
+fn switches_that_leave_at_once_wait_while_the_worker_is_busy() {
+    let flooded = Flooded::new(1500);
+    let report = flooded.env.file("measured.json");
+    let (sessions, lines) =
+        (flooded.controller.sessions(), flooded.controller.log().lines().count());
+    let mut bench = flooded.bench(&format!("-s 4 -t -M 100 -m 1000 -w 0 -l {}", SECONDS + 4));
+    bench.arg("--json").arg(&report).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut measured = bench.spawn().unwrap();
+    flooded.controller.wait_for_sessions(sessions + 4);
+
+    let mut flood = flooded.flood("handshake");
+    flooded.controller.wait_for_log(&["switch waits for a busy worker"]);
+    let late = flooded.env.file("late.json");
+    let mut late_switch = flooded.switch(&late, 1);
+    wait_until(LONG_TIMEOUT, "answers to a switch that connects during the flood", || {
+        let status = late_switch.try_wait().unwrap();
+        if status.is_some_and(|status| !status.success()) {
+            late_switch = flooded.switch(&late, 1);
+        }
+        status.is_some_and(|status| status.success())
+    });
+    wait_until(LONG_TIMEOUT, "the end of the flood and of the switches", || {
+        [&mut flood, &mut measured].into_iter().all(|child| child.try_wait().unwrap().is_some())
+    });
+    for report in [report, late] {
+        let report = fs::read_to_string(report).unwrap();
+        for never in ["never_answered", "duplicate", "unsolicited", "malformed"] {
+            assert_eq!(numbers(&report, never).first(), Some(&0.0), "{never}: {report}");
+        }
+        let answered = numbers(&report, "answered");
+        assert!(answered.iter().all(|&n| n > 0.0), "answered in total and per loop: {answered:?}");
+    }
+    check_counts(&flooded, &["closed_by_peer"], lines);
+    assert_eq!(flooded.metric("sluice_switches_waiting", ""), 0);
 }

@@ -77,6 +77,12 @@ pub(crate) struct ThreadCounters {
     pub(crate) connections_accepted: Counter,
     /// Connections that have not completed the handshake.
     pub(crate) handshakes_pending: Counter,
+    /// Switches that have completed it and wait until a worker has time for them.
+    pub(crate) switches_waiting: Counter,
+    /// Sessions that this worker has begun, or could not begin.
+    pub(crate) sessions_begun: Counter,
+    /// Time in which this worker began and ended sessions, in nanoseconds.
+    in_sessions_ns: Counter,
     /// Connected switches, by version.
     switches: [Counter; VERSIONS],
     pub(crate) bytes_received: Counter,
@@ -174,6 +180,16 @@ impl ThreadCounters {
     /// Time not spent waiting for events.
     pub(crate) fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_ns.get())
+    }
+
+    /// Time in which the thread began and ended sessions.
+    pub(crate) fn in_sessions(&self) -> Duration {
+        Duration::from_nanos(self.in_sessions_ns.get())
+    }
+
+    /// Adds time in which the thread began or ended a session.
+    pub(crate) fn add_in_sessions(&self, time: Duration) {
+        self.in_sessions_ns.add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Counts an iteration of the event loop that did not wait for `busy`.
@@ -290,7 +306,7 @@ impl CounterRegistry {
 
     fn collect_workers(&self, emit: &mut dyn FnMut(MetricSample)) {
         #[expect(clippy::cast_precision_loss, reason = "metrics need no more than 52 bits")]
-        let rows: [MetricRow<MetricValue>; 5] = [
+        let rows: [MetricRow<MetricValue>; 6] = [
             ("worker_busy_seconds", "Time that a worker did not spend waiting for events", |c| {
                 MetricValue::SecondsCounter(c.busy_ns.get() as f64 / 1e9)
             }),
@@ -298,6 +314,11 @@ impl CounterRegistry {
                 "worker_busy_ratio",
                 "Share of the time since the start that a worker did not spend waiting for events",
                 |c| MetricValue::Gauge(c.busy_ns.get() as f64 / c.uptime_ns.get().max(1) as f64),
+            ),
+            (
+                "worker_sessions_seconds",
+                "Time in which a worker began and ended sessions of switches",
+                |c| MetricValue::SecondsCounter(c.in_sessions_ns.get() as f64 / 1e9),
             ),
             ("worker_iterations", "Iterations of the event loop of a worker", |c| {
                 MetricValue::Counter(c.iterations.get())
@@ -420,10 +441,17 @@ impl MetricsSource for CounterRegistry {
             labels: vec![],
             value: MetricValue::Counter(self.syn_filter().map_or(0, SynFilter::dropped)),
         });
-        let gauges: [MetricRow<u64>; 2] = [
-            ("handshakes_pending", "Connections that have not completed the handshake", |c| {
-                c.handshakes_pending.get()
-            }),
+        let gauges: [MetricRow<u64>; 3] = [
+            (
+                "handshakes_pending",
+                "Connections in the handshake, or that wait since their datapath id is in use or their worker is busy",
+                |c| c.handshakes_pending.get(),
+            ),
+            (
+                "switches_waiting",
+                "Switches that have completed the handshake and wait until their worker has time for them",
+                |c| c.switches_waiting.get(),
+            ),
             ("backlog_bytes", "Bytes queued for switches that do not read fast enough", |c| {
                 c.backlog_bytes.get()
             }),

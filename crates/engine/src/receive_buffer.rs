@@ -63,6 +63,11 @@ impl ReceiveBuffer {
         self.partial.extend_from_slice(bytes);
     }
 
+    /// Number of bytes that are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.partial.len()
+    }
+
     /// Whether no message is incomplete.
     pub(crate) fn is_empty(&self) -> bool {
         self.partial.is_empty()

@@ -12,6 +12,8 @@ pub(super) struct ConnectionLog {
     /// Connections that have ended for a fault.
     pub(super) closed: LogLimiter,
     pub(super) not_accepted: LogLimiter,
+    /// Switches that wait for a worker.
+    pub(super) waiting: LogLimiter,
     /// Handshakes, and ports of switches.
     pub(super) others: LogLimiter,
 }
@@ -19,8 +21,9 @@ pub(super) struct ConnectionLog {
 impl ConnectionLog {
     /// When a limiter has a count to be logged.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let limiters = [&self.closed_normally, &self.closed, &self.not_accepted, &self.others];
-        limiters.into_iter().filter_map(LogLimiter::deadline).min()
+        let of_connections = [&self.closed_normally, &self.closed, &self.not_accepted];
+        let limiters = of_connections.into_iter().chain([&self.waiting, &self.others]);
+        limiters.filter_map(LogLimiter::deadline).min()
     }
 
     /// Logs how many lines were suppressed: what `take` returns of each limiter.
@@ -33,6 +36,9 @@ impl ConnectionLog {
         }
         if let Some(count) = take(&mut self.not_accepted) {
             tracing::warn!(count, "more connections could not be accepted");
+        }
+        if let Some(count) = take(&mut self.waiting) {
+            tracing::info!(count, "more switches wait for a busy worker");
         }
         if let Some(lines) = take(&mut self.others) {
             tracing::warn!(lines, "log lines about handshakes and ports suppressed");

@@ -23,7 +23,7 @@ use crate::deadlines::Deadlines;
 /// without the bitmap a version that is left out could be negotiated.
 const HELLO_DELAY: Duration = Duration::from_millis(100);
 
-/// The connections in the handshake, and those that wait because their datapath id is in use.
+/// The connections in the handshake, and those that wait because their datapath id is in use or no worker has time for them.
 #[derive(Debug, Default)]
 pub(crate) struct Handshakes {
     /// By [`ConnId::slot`].
@@ -72,6 +72,7 @@ impl Handshakes {
             origin,
             queue_key: self.queue.insert(id, origin),
             is_complete: false,
+            waiting: None,
             claimed_ports: 0,
             session,
             hello,

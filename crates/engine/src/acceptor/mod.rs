@@ -11,9 +11,11 @@ mod pending;
 mod placement;
 mod registry;
 mod reserved_ids;
+mod session_budget;
 mod source;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,7 +36,9 @@ use listeners::Listeners;
 use pending::{HandshakeContext, Origin};
 use registry::SwitchRegistry;
 use reserved_ids::ReservedIds;
+use session_budget::SessionBudget;
 use source::SourceNetwork;
+use waiting::WaitingSwitches;
 
 use crate::close_reason::CloseReason;
 use crate::config::Config;
@@ -46,6 +50,9 @@ use crate::queue::Receiver;
 use crate::switch_counters::SwitchCounters;
 use crate::transmit_queue::Writes;
 use crate::worker::LoopControl;
+
+/// How often it is checked whether the workers have time for the switches that wait.
+const WAITING_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The acceptor thread.
 pub(crate) struct Acceptor<I: Io, A> {
@@ -61,6 +68,10 @@ struct AcceptorState<I: Io, A> {
     /// Of connections in `handshakes`.
     claims: DuplicateClaims,
     switches: SwitchRegistry,
+    /// Of connections in `handshakes`.
+    waiting: WaitingSwitches,
+    /// The time that each worker has for sessions.
+    budgets: Vec<SessionBudget>,
     reserved_ids: ReservedIds,
     last_session_id: u64,
     workers: Vec<WorkerSender<I, A>>,
@@ -92,6 +103,8 @@ impl<I: Io, A: App> Acceptor<I, A> {
             handshakes: Handshakes::default(),
             claims: DuplicateClaims::default(),
             switches: SwitchRegistry::new(workers.len()),
+            waiting: WaitingSwitches::default(),
+            budgets: workers.iter().map(|_| SessionBudget::new(now)).collect(),
             reserved_ids: ReservedIds::default(),
             last_session_id: 0,
             workers,
@@ -150,7 +163,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
                     let result = state.process_read(app, id, bytes);
                     state.send_replies(io, id);
                     match result {
-                        Ok(None) => {}
+                        Ok(None) => state.limit_kept_bytes(io, id),
                         Ok(Some(features)) => state.complete_handshake(io, id, features),
                         Err(reason) => state.close(io, id, reason),
                     }
@@ -185,7 +198,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         let next_measurement = self.is_balancing().then(|| self.balancer.next(self.now));
         let (handshakes, claims) = (self.handshakes.next_deadline(), self.claims.next_deadline());
         let suppressed = self.log.deadline();
-        let deadlines = [handshakes, claims, next_move, next_measurement, suppressed];
+        let waiting = (!self.waiting.is_empty()).then(|| self.now + WAITING_INTERVAL);
+        let deadlines = [handshakes, claims, next_move, next_measurement, suppressed, waiting];
         deadlines.into_iter().flatten().min()
     }
 
@@ -344,6 +358,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         while let Some((session_id, datapath_id)) = self.claims.pop_due(self.now) {
             self.replace_session(session_id, datapath_id);
         }
+        self.place_waiting(io);
         self.move_switches();
         self.balance();
         self.log_dropped_syns();
@@ -413,6 +428,10 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         let Some(mut pending) = self.handshakes.remove(id) else { return };
         self.publish_handshake_count();
         self.claims.remove_claimant(id);
+        if let Some(waiting) = pending.waiting.take() {
+            self.waiting.remove(pending.origin.source, waiting.key);
+            self.publish_waiting_count();
+        }
         if let CloseReason::DuplicateDatapathId(_)
         | CloseReason::TooManySwitches
         | CloseReason::TooManyPorts

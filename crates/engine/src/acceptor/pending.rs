@@ -11,6 +11,7 @@ use sluice_sdk::App;
 use super::admission::QueueKey;
 use super::listeners::ListenerGroup;
 use super::source::SourceNetwork;
+use super::waiting::WaitingKey;
 use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::connection::{ConnectionBuffers, framing_error};
@@ -60,7 +61,9 @@ pub(crate) struct PendingConnection {
     pub(crate) queue_key: QueueKey,
     /// The handshake is complete; what is received from then on is kept for the worker.
     pub(crate) is_complete: bool,
-    /// Ports that are counted while it claims a datapath id in use.
+    /// It waits until a worker has time for it.
+    pub(crate) waiting: Option<WaitingSwitch>,
+    /// Ports that are counted while it waits, or claims a datapath id in use.
     pub(crate) claimed_ports: usize,
     pub(crate) session: ControllerSession,
     /// Our `HELLO`, until it is sent.
@@ -69,6 +72,13 @@ pub(crate) struct PendingConnection {
     pub(crate) hello_at: Instant,
     pub(crate) buffers: ConnectionBuffers,
     pub(crate) received_bytes: usize,
+}
+
+/// A switch that waits until a worker has time for it.
+#[derive(Debug)]
+pub(crate) struct WaitingSwitch {
+    pub(crate) key: WaitingKey,
+    pub(crate) features: Box<SwitchFeatures>,
 }
 
 /// What is needed to process a read, borrowed from the acceptor.
@@ -108,7 +118,7 @@ impl PendingConnection {
         self.session.record_activity(ctx.now);
         if self.is_complete {
             self.buffers.received.keep(bytes);
-            return self.check_size(ctx.cfg).map(|()| None);
+            return Ok(None);
         }
         let features = self.process_bytes(ctx, bytes)?;
         if features.is_none() {

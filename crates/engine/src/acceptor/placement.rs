@@ -8,7 +8,7 @@ use sluice_openflow::{DatapathId, SwitchFeatures};
 use sluice_sdk::App;
 
 use super::AcceptorState;
-use super::pending::{Origin, PendingConnection};
+use super::pending::{Origin, PendingConnection, WaitingSwitch};
 use super::source::SourceNetwork;
 use crate::close_reason::{CloseReason, certificate_name};
 use crate::config::PORTS_PER_SWITCH_MAX;
@@ -17,8 +17,12 @@ use crate::messages::{SessionId, SwitchLocation, ToWorker};
 use crate::outstanding::OutstandingRequests;
 use crate::worker::ports::limit_ports;
 
+/// Bytes that are read from a switch while it waits, about. The end of one that sends more is not noticed until then.
+const KEPT_MAX: usize = 16 << 10;
+
 impl<I: Io, A: App> AcceptorState<I, A> {
-    /// After the handshake: hands the switch over to a worker, or probes the connection that has its datapath id.
+    /// After the handshake: hands the switch over to a worker, probes the connection that has its datapath id, or has the switch wait
+    /// until a worker has time for it.
     pub(super) fn complete_handshake(
         &mut self,
         io: &mut I,
@@ -39,13 +43,73 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         if features.auxiliary_id != 0 {
             return self.close(io, id, CloseReason::AuxiliaryConnection(datapath_id));
         }
-        let is_bound = self.is_bound(id);
-        if is_bound {
+        if self.is_bound(id) {
             if io.certificate_has_name(id, &certificate_name(datapath_id)) != Some(true) {
                 return self.close(io, id, CloseReason::CertificateMismatch(datapath_id));
             }
             self.reserve(datapath_id);
-        } else if self.is_reserved(datapath_id) {
+        }
+        if self.waiting.is_empty() && self.has_time() {
+            self.place_or_claim(io, id, features);
+        } else {
+            self.wait_for_worker(io, id, features);
+        }
+    }
+
+    /// Whether the worker of the next switch has time for it.
+    fn has_time(&mut self) -> bool {
+        let worker = self.switches.next_worker(|worker| self.balancer.is_saturated(worker));
+        let counters = self.registry.threads.get(worker + 1);
+        let budget = self.budgets.get_mut(worker);
+        budget.zip(counters).is_none_or(|(budget, counters)| budget.has_time(counters, self.now))
+    }
+
+    /// Has a switch wait until a worker has time for it.
+    fn wait_for_worker(&mut self, io: &mut I, id: ConnId, features: Box<SwitchFeatures>) {
+        if !self.count_ports(io, id, features.ports.len()) {
+            return;
+        }
+        let Some(pending) = self.handshakes.get_mut(id) else { return };
+        if self.log.waiting.allow(self.now) {
+            let (dpid, addr) = (features.datapath_id, pending.addr);
+            tracing::info!(%dpid, %addr, "switch waits for a busy worker");
+        }
+        let key = self.waiting.insert(pending.origin.source, id);
+        pending.waiting = Some(WaitingSwitch { key, features });
+        self.publish_waiting_count();
+        self.limit_kept_bytes(io, id);
+    }
+
+    /// Places switches that wait, as long as there is time for them.
+    pub(super) fn place_waiting(&mut self, io: &mut I) {
+        while !self.waiting.is_empty() && self.has_time() {
+            let Some(id) = self.waiting.pop() else { return };
+            self.release_claim(id);
+            let waiting = self.handshakes.get_mut(id).and_then(|it| it.waiting.take());
+            if let Some(WaitingSwitch { features, .. }) = waiting {
+                self.place_or_claim(io, id, features);
+            }
+            self.publish_waiting_count();
+        }
+    }
+
+    pub(super) fn publish_waiting_count(&self) {
+        self.counters().switches_waiting.set(self.waiting.len() as u64);
+    }
+
+    /// Stops reading from a switch that waits and has sent much meanwhile.
+    pub(super) fn limit_kept_bytes(&mut self, io: &mut I, id: ConnId) {
+        let pending = self.handshakes.get_mut(id).filter(|it| it.is_complete);
+        if pending.is_some_and(|it| it.buffers.received.len() > KEPT_MAX) {
+            io.set_reading(id, Reading::Off);
+        }
+    }
+
+    /// Hands a switch over to a worker, or probes the connection that has its datapath id.
+    fn place_or_claim(&mut self, io: &mut I, id: ConnId, features: Box<SwitchFeatures>) {
+        let datapath_id = features.datapath_id;
+        let is_bound = self.is_bound(id);
+        if !is_bound && self.is_reserved(datapath_id) {
             return self.close(io, id, CloseReason::DatapathIdReserved(datapath_id));
         }
         match self.switches.lookup(datapath_id) {
@@ -124,19 +188,29 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         features: Box<SwitchFeatures>,
         (session_id, deadline): (SessionId, Option<Instant>),
     ) -> Option<SocketAddr> {
-        let (addr, source) = self.handshakes.get_mut(id).map(|it| (it.addr, it.origin.source))?;
-        let ports = features.ports.len();
+        let addr = self.handshakes.get_mut(id).map(|it| it.addr)?;
+        if !self.count_ports(io, id, features.ports.len()) {
+            return None;
+        }
+        self.claims.insert(session_id, id, features, deadline);
+        io.set_reading(id, Reading::Off);
+        Some(addr)
+    }
+
+    /// Counts the ports of a connection that waits. Returns `false` if there is no room for them: the connection is closed.
+    fn count_ports(&mut self, io: &mut I, id: ConnId, ports: usize) -> bool {
+        let Some(source) = self.handshakes.get_mut(id).map(|it| it.origin.source) else {
+            return false;
+        };
         if !self.make_room_for_ports(io, source, ports) {
             self.close(io, id, CloseReason::TooManyPorts);
-            return None;
+            return false;
         }
         self.switches.count_claim(source, ports);
         if let Some(pending) = self.handshakes.get_mut(id) {
             pending.claimed_ports = ports;
         }
-        self.claims.insert(session_id, id, features, deadline);
-        io.set_reading(id, Reading::Off);
-        Some(addr)
+        true
     }
 
     /// Hands a switch over to a worker. If there are too many switches or ports, others of a source that has more are closed for it,
@@ -158,7 +232,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         self.hand_over(io, id, features);
     }
 
-    /// Closes switches, and connections that claim a datapath id in use, of sources that have more ports than `source` with `ports`
+    /// Closes switches, and connections that wait, of sources that have more ports than `source` with `ports`
     /// more, until there is room for these. Returns `false` if there is none.
     fn make_room_for_ports(&mut self, io: &mut I, source: SourceNetwork, ports: usize) -> bool {
         let ports_max = self.cfg.limits.ports_max;
@@ -182,7 +256,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         {}
     }
 
-    /// Closes the connection of a source that claims a datapath id in use and has the most ports, or else its switch with the most.
+    /// Closes the connection of a source that waits and has the most ports, or else its switch with the most.
     /// Returns `false` if there is neither.
     fn evict_ports_of(&mut self, io: &mut I, source: SourceNetwork) -> bool {
         if let Some(claimant) = self.handshakes.claimant_with_most_ports(source) {
@@ -201,7 +275,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         self.send_to_worker(evicted.worker, ToWorker::Close(evicted.session_id, reason));
     }
 
-    /// Stops counting the ports of a connection that claims a datapath id.
+    /// Stops counting the ports of a connection that waits.
     pub(super) fn release_claim(&mut self, id: ConnId) {
         if let Some(pending) = self.handshakes.get_mut(id) {
             let source = pending.origin.source;
@@ -230,6 +304,9 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             self.switches.bind(session_id);
         }
         let worker = assigned.worker;
+        if let Some(budget) = self.budgets.get_mut(worker) {
+            budget.count();
+        }
         let connection = EstablishedConnection {
             conn,
             session_id,

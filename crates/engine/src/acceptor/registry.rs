@@ -18,7 +18,7 @@ pub(crate) struct SwitchRegistry {
     counts: SourceCounts,
     /// Number of sessions in `by_source`.
     open_count: usize,
-    /// Ports of the sessions in `by_source` and of connections that claim a datapath id in use.
+    /// Ports of the sessions in `by_source`, and of connections that claim a datapath id in use or wait for a worker.
     ports: SourceCounts,
     port_count: usize,
     /// Number of switches of each worker.
@@ -58,8 +58,8 @@ impl SwitchRegistry {
         self.by_datapath.get(&id).copied()
     }
 
-    /// Number of ports of the connected switches, without those that are being closed for another, and of connections that claim
-    /// a datapath id in use.
+    /// Number of ports of the connected switches, without those that are being closed for another, and of connections that
+    /// wait.
     pub(crate) fn port_count(&self) -> usize {
         self.port_count
     }
@@ -69,7 +69,14 @@ impl SwitchRegistry {
         self.by_datapath.values().copied()
     }
 
-    /// Assigns a switch to the worker with the fewest switches, of those that are not too busy if there are some.
+    /// The worker of the next switch: the one with the fewest, of those that are not too busy if there are some.
+    pub(crate) fn next_worker(&self, is_saturated: impl Fn(usize) -> bool) -> usize {
+        let counts = self.switch_counts.iter().enumerate();
+        let least = counts.min_by_key(|&(worker, &count)| (is_saturated(worker), count));
+        least.map_or(0, |(worker, _)| worker)
+    }
+
+    /// Assigns a switch to the [next worker](Self::next_worker).
     pub(crate) fn assign(
         &mut self,
         is_saturated: impl Fn(usize) -> bool,
@@ -78,12 +85,7 @@ impl SwitchRegistry {
         source: SourceNetwork,
         ports: usize,
     ) -> SwitchLocation {
-        let least = self
-            .switch_counts
-            .iter()
-            .enumerate()
-            .min_by_key(|&(worker, &count)| (is_saturated(worker), count));
-        let worker = least.map_or(0, |(worker, _)| worker);
+        let worker = self.next_worker(is_saturated);
         if let Some(count) = self.switch_counts.get_mut(worker) {
             *count += 1;
         }
@@ -150,13 +152,13 @@ impl SwitchRegistry {
         Some(SwitchLocation { session_id, worker: self.sessions.get(&session_id)?.worker })
     }
 
-    /// Counts the ports of a connection that claims a datapath id in use.
+    /// Counts the ports of a connection that claims a datapath id in use, or waits for a worker.
     pub(crate) fn count_claim(&mut self, source: SourceNetwork, ports: usize) {
         self.ports.add(source, ports);
         self.port_count += ports;
     }
 
-    /// Stops counting the ports of a connection that claimed a datapath id.
+    /// Stops counting the ports of a connection that has waited.
     pub(crate) fn uncount_claim(&mut self, source: SourceNetwork, ports: usize) {
         self.ports.remove(source, ports);
         self.port_count -= ports;

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 
-use sluice_io::simulated::{ClockError, SimulatedIo, SimulatedKernel};
+use sluice_io::simulated::{ClockError, PeerId, SimulatedIo, SimulatedKernel};
 use sluice_io::{ClientAuth, Epoll, TlsServer};
 
 use super::handshakes::first_xid;
@@ -47,22 +47,42 @@ impl<I: Io> AcceptorTest<I> {
         Self { acceptor, to_acceptor, to_worker, received: VecDeque::new() }
     }
 
-    /// Runs iterations until the worker receives a message; returns its kind.
-    fn next_worker_message(&mut self) -> &'static str {
+    /// Runs iterations until the worker receives a message.
+    fn next_message(&mut self) -> Option<ToWorker<I::Conn, EmptyApp>> {
         for _ in 0..200 {
             self.to_worker.take(&mut self.received);
-            match self.received.pop_front() {
-                Some(ToWorker::Adopt(..)) => return "adopt",
-                Some(ToWorker::Probe(_)) => return "probe",
-                Some(ToWorker::Close(..)) => return "close",
-                Some(_) => return "other",
-                None => {
-                    let control = self.acceptor.run_iteration(&mut EmptyApp).unwrap();
-                    assert_eq!(control, LoopControl::Continue);
-                }
+            if let Some(message) = self.received.pop_front() {
+                return Some(message);
             }
+            let control = self.acceptor.run_iteration(&mut EmptyApp).unwrap();
+            assert_eq!(control, LoopControl::Continue);
         }
-        "none"
+        None
+    }
+
+    /// The kind of the next message that the worker receives.
+    fn next_worker_message(&mut self) -> &'static str {
+        match self.next_message() {
+            Some(ToWorker::Adopt(..)) => "adopt",
+            Some(ToWorker::Probe(_)) => "probe",
+            Some(ToWorker::Close(..)) => "close",
+            Some(_) => "other",
+            None => "none",
+        }
+    }
+
+    /// The next switch that the worker receives, with what it has sent since the handshake.
+    fn next_switch(&mut self) -> Option<(u64, Vec<u8>)> {
+        match self.next_message()? {
+            ToWorker::Adopt(mut connection, _) => {
+                Some((connection.datapath_id.0, connection.buffers.received.take()))
+            }
+            _ => panic!("another message"),
+        }
+    }
+
+    fn waiting(&self) -> u64 {
+        self.acceptor.state.registry.threads[0].switches_waiting.get()
     }
 }
 
@@ -178,4 +198,164 @@ fn a_listener_that_cannot_be_used_is_reported() {
     test.to_acceptor.send(ToAcceptor::Configure(cfg, no_change, new));
     test.acceptor.run_iteration(&mut EmptyApp).unwrap();
     assert_eq!(report.try_iter().collect::<Vec<_>>(), [endpoint]);
+}
+
+/// The number of switches that a worker may have before it and not have taken over.
+const IN_FLIGHT_MAX: u64 = 32;
+
+/// A worker that has not taken over any of the first switches. These are of 10.0.0.2, and have the datapath ids 1 to [`IN_FLIGHT_MAX`].
+struct BusyWorker {
+    kernel: SimulatedKernel,
+    test: AcceptorTest<SimulatedIo>,
+    connected: u64,
+}
+
+impl BusyWorker {
+    fn new(cfg: Config) -> Self {
+        let (kernel, mut test) = simulated(cfg);
+        let listener = kernel.listen(ADDR.into()).unwrap();
+        test.acceptor.listen(SocketAddr::from(ADDR).into(), listener).unwrap();
+        let mut busy = Self { kernel, test, connected: 0 };
+        for datapath_id in 1..=IN_FLIGHT_MAX {
+            busy.connect(2, datapath_id);
+            assert_eq!(busy.test.next_switch().unwrap().0, datapath_id);
+        }
+        busy
+    }
+
+    /// A switch connects from an address of 10.0.0.0/24 and completes the handshake.
+    fn connect(&mut self, last: u8, datapath_id: u64) -> PeerId {
+        self.connect_with_ports(last, datapath_id, 0)
+    }
+
+    fn connect_with_ports(&mut self, last: u8, datapath_id: u64, ports: u16) -> PeerId {
+        let (peer, mut reply) = self.begin_handshake(last, datapath_id);
+        for number in 1..=ports {
+            reply.extend_from_slice(&number.to_be_bytes());
+            reply.extend_from_slice(&[0; 46]);
+        }
+        let len = u16::try_from(reply.len()).unwrap();
+        reply[2..4].copy_from_slice(&len.to_be_bytes());
+        self.kernel.peer_send(peer, &reply);
+        peer
+    }
+
+    /// A switch connects and sends `HELLO`. Returns the features reply that completes the handshake.
+    fn begin_handshake(&mut self, last: u8, datapath_id: u64) -> (PeerId, Vec<u8>) {
+        self.connected += 1;
+        let addr = SocketAddr::from(([10, 0, 0, last], 40_000));
+        let peer = self.kernel.connect(ADDR.into(), addr).unwrap();
+        self.kernel.peer_send(peer, &HELLO);
+        for _ in 0..9 {
+            self.test.acceptor.run_iteration(&mut EmptyApp).unwrap();
+        }
+        let mut reply = features_reply(self.connected).to_vec();
+        reply[8..16].copy_from_slice(&datapath_id.to_be_bytes());
+        (peer, reply)
+    }
+
+    fn connect_and_wait(&mut self, last: u8, datapath_id: u64) -> PeerId {
+        let peer = self.connect(last, datapath_id);
+        assert_eq!(self.test.next_worker_message(), "none");
+        peer
+    }
+
+    /// The worker takes over this many.
+    fn take_over(&self, switches: u64) {
+        self.test.acceptor.state.registry.threads[1].sessions_begun.add(switches);
+    }
+}
+
+#[test]
+fn switches_wait_for_a_busy_worker_and_one_source_does_not_keep_another_waiting() {
+    let mut busy = BusyWorker::new(Config::default());
+    for datapath_id in 101..=104 {
+        busy.connect_and_wait(2, datapath_id);
+    }
+    busy.connect_and_wait(3, 105);
+    assert_eq!(busy.test.waiting(), 5);
+    busy.take_over(3);
+    let order: Vec<_> = std::iter::from_fn(|| busy.test.next_switch()).map(|it| it.0).collect();
+    assert_eq!(order, [101, 105, 102]);
+    busy.take_over(9);
+    let order: Vec<_> = std::iter::from_fn(|| busy.test.next_switch()).map(|it| it.0).collect();
+    assert_eq!((order, busy.test.waiting()), (vec![103, 104], 0));
+}
+
+/// The end of its handshake is read before the switches that wait are looked at.
+#[test]
+fn a_switch_does_not_overtake_those_that_wait() {
+    let mut busy = BusyWorker::new(Config::default());
+    let (late, reply) = busy.begin_handshake(2, 102);
+    busy.connect_and_wait(2, 101);
+    busy.kernel.peer_send(late, &reply);
+    busy.take_over(9);
+    let order: Vec<_> = std::iter::from_fn(|| busy.test.next_switch()).map(|it| it.0).collect();
+    assert_eq!(order, [101, 102]);
+}
+
+#[test]
+fn a_switch_that_leaves_while_it_waits_costs_the_worker_nothing() {
+    let mut busy = BusyWorker::new(Config::default());
+    let first = busy.connect_and_wait(2, 101);
+    let second = busy.connect_and_wait(2, 102);
+    busy.connect_and_wait(2, 103);
+    busy.kernel.peer_close(first);
+    busy.kernel.peer_reset(second);
+    assert_eq!((busy.test.next_worker_message(), busy.test.waiting()), ("none", 1));
+    busy.take_over(9);
+    assert_eq!(busy.test.next_switch().unwrap().0, 103);
+    assert_eq!(
+        (busy.test.next_worker_message(), busy.test.acceptor.state.handshakes.len()),
+        ("none", 0)
+    );
+}
+
+#[test]
+fn what_a_switch_sends_while_it_waits_is_limited_and_not_lost() {
+    let mut busy = BusyWorker::new(Config::default());
+    let peer = busy.connect_and_wait(2, 101);
+    let mut sent = vec![];
+    for n in 0..=255 {
+        let chunk = [n; 4096];
+        let len = busy.kernel.peer_send(peer, &chunk);
+        sent.extend_from_slice(&chunk[..len]);
+        assert_eq!(busy.test.next_worker_message(), "none");
+    }
+    let in_kernel = busy.kernel.unread_bytes(peer);
+    busy.take_over(1);
+    let (datapath_id, kept) = busy.test.next_switch().unwrap();
+    assert_eq!(datapath_id, 101);
+    assert!((16 << 10..64 << 10).contains(&kept.len()), "{}", kept.len());
+    assert_eq!(kept.len() + in_kernel, sent.len());
+    assert!(sent.starts_with(&kept));
+}
+
+#[test]
+fn of_two_switches_that_wait_with_one_datapath_id_the_second_claims_it_when_it_is_its_turn() {
+    let mut busy = BusyWorker::new(Config::default());
+    for last in [2, 3] {
+        busy.connect_with_ports(last, 101, 1);
+        assert_eq!(busy.test.next_worker_message(), "none");
+    }
+    busy.take_over(9);
+    assert_eq!(busy.test.next_worker_message(), "adopt");
+    assert_eq!(busy.test.next_worker_message(), "probe");
+    assert_eq!(busy.test.next_worker_message(), "none");
+    assert_eq!(busy.test.acceptor.state.switches.port_count(), 2);
+}
+
+#[test]
+fn ports_of_switches_that_wait_count_and_the_source_with_the_most_gives_them_up() {
+    let mut cfg = Config::default();
+    cfg.limits.ports_max = 2;
+    let mut busy = BusyWorker::new(cfg);
+    busy.connect_with_ports(2, 101, 2);
+    assert_eq!((busy.test.next_worker_message(), busy.test.waiting()), ("none", 1));
+    busy.connect_with_ports(3, 102, 1);
+    assert_eq!((busy.test.next_worker_message(), busy.test.waiting()), ("none", 1));
+    busy.take_over(9);
+    assert_eq!(busy.test.next_switch().unwrap().0, 102);
+    assert_eq!(busy.test.acceptor.state.switches.port_count(), 1);
+    assert_eq!(busy.test.next_worker_message(), "none");
 }

@@ -19,7 +19,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
     pub(super) fn process_messages(&mut self, io: &mut I) -> LoopControl {
         while let Some(message) = self.received.pop_front() {
             match message {
-                ToWorker::Adopt(connection, features) => self.adopt(io, *connection, features),
+                ToWorker::Adopt(connection, features) => {
+                    self.take_over(io, *connection, features);
+                }
                 ToWorker::Move(session_id, to) => self.start_move(session_id, to),
                 ToWorker::SwitchMoving(datapath_id, switch, from) => {
                     self.acknowledge_move(datapath_id, switch, from);
@@ -87,8 +89,22 @@ impl<I: Io, A: App> WorkerState<I, A> {
         LoopControl::Continue
     }
 
-    /// Takes over a switch from the acceptor or another worker: notifies the applications and processes what was sent to it
-    /// and what it has sent meanwhile.
+    /// Takes over a switch from the acceptor or another worker.
+    fn take_over(
+        &mut self,
+        io: &mut I,
+        connection: EstablishedConnection<I::Conn>,
+        features: Box<SwitchFeatures>,
+    ) {
+        let is_new = connection.counters.is_none();
+        self.adopt(io, connection, features);
+        self.session_time.has_sessions = true;
+        if is_new {
+            self.counters().sessions_begun.add(1);
+        }
+    }
+
+    /// Adds a switch: notifies the applications, and processes what was sent to it and what it has sent meanwhile.
     fn adopt(
         &mut self,
         io: &mut I,
@@ -190,6 +206,15 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     /// Closes the connection of a switch, or cleans up after it was closed, and notifies applications and other threads.
     pub(super) fn disconnect(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
+        let began = io.now();
+        self.end_session(io, id, reason);
+        self.session_time.has_sessions = true;
+        if self.session_time.reads_done_at.is_none() {
+            self.counters().add_in_sessions(io.now() - began);
+        }
+    }
+
+    fn end_session(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
         let Some(mut switch) = self.switches.remove(id) else { return };
         io.close(id);
         // After the connection is closed: nothing is lost that way.

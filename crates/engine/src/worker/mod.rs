@@ -92,6 +92,7 @@ struct WorkerState<I: Io, A> {
     registry: Arc<CounterRegistry>,
     log_limit: LogLimiter,
     session_log: SessionLog,
+    session_time: SessionTime,
     /// A switch may be handed over to another worker at the end of this iteration.
     is_handing_over: bool,
     /// Number of switches with a backlog.
@@ -104,6 +105,16 @@ struct WorkerState<I: Io, A> {
     /// Switches whose timers are still to be run in this tick.
     ticking: VecDeque<ConnId>,
     next_app_metrics_at: Instant,
+}
+
+/// What part of an iteration the beginnings and ends of sessions take: all that follows the reads, if there are any, since applications and other
+/// threads are told then; and before, the ends themselves.
+#[derive(Debug, Default)]
+struct SessionTime {
+    /// A session has begun or ended in this iteration.
+    has_sessions: bool,
+    /// When the reads were done, if sessions may have begun or ended.
+    reads_done_at: Option<Instant>,
 }
 
 /// How a worker is connected to the other threads.
@@ -173,6 +184,7 @@ impl<I: Io, A: App> Worker<I, A> {
             registry,
             log_limit: LogLimiter::default(),
             session_log: SessionLog::default(),
+            session_time: SessionTime::default(),
             is_handing_over: false,
             backlog_count: 0,
             deadlines: Deadlines::default(),
@@ -324,6 +336,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
 
     /// Processes the messages of other threads that were received, and runs timers.
     fn process_messages_and_timers(&mut self, io: &mut I) -> LoopControl {
+        if self.session_time.has_sessions || !self.received.is_empty() {
+            self.session_time.reads_done_at = Some(io.now());
+        }
         let control = self.process_messages(io);
         self.run_timers(io);
         control
@@ -338,7 +353,12 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.send_views();
         self.flush(io);
         self.open_gates(io);
-        self.counters().iteration(io.now() - self.started, io.now() - self.now);
+        let now = io.now();
+        let SessionTime { has_sessions, reads_done_at } = std::mem::take(&mut self.session_time);
+        if let Some(began) = reads_done_at.filter(|_| has_sessions) {
+            self.counters().add_in_sessions(now - began);
+        }
+        self.counters().iteration(now - self.started, now - self.now);
     }
 
     /// Sends the replies to a read that was received at `received`; disconnects the switch if it could not be processed.

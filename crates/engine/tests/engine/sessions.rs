@@ -23,6 +23,23 @@ fn switches_of_every_version_are_supported() {
     wait_until("all switches to disconnect", || test.metric("switches_connected", "") == 0);
 }
 
+#[test]
+fn beginnings_and_ends_of_sessions_are_timed_and_nothing_between_them() {
+    let test = TestEngine::new(|_| {});
+    let of_sessions = || test.seconds("worker_sessions_seconds");
+    assert!(of_sessions() <= 0.0);
+    let mut switch = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
+    switch.expect_reply();
+    wait_until("the time of the beginning", || of_sessions() > 0.0);
+    let begun = of_sessions();
+    for _ in 0..9 {
+        switch.expect_reply();
+    }
+    assert!(of_sessions() <= begun);
+    drop(switch);
+    wait_until("the time of the end", || of_sessions() > begun);
+}
+
 /// The second `HELLO` has a version bitmap, and waits for a moment because of Mininet.
 #[test]
 fn a_silent_peer_receives_hello() {

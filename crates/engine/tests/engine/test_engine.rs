@@ -67,6 +67,19 @@ impl<A: App + Send> TestEngine<A> {
         sum
     }
 
+    /// Sum of a metric in seconds.
+    pub(crate) fn seconds(&self, name: &str) -> f64 {
+        let mut sum = 0.0;
+        self.metrics.collect(&mut |sample| {
+            if let MetricValue::SecondsCounter(seconds) = sample.value
+                && sample.name == name
+            {
+                sum += seconds;
+            }
+        });
+        sum
+    }
+
     /// The values of `label` in all samples of the metric `name`, in the order of the samples.
     pub(crate) fn label_values(&self, name: &str, label: &str) -> Vec<String> {
         let mut values = Vec::new();
