@@ -246,7 +246,8 @@ fn connection(bridge: &str, target: &str, row: Row<'_>) -> Finding {
             CHECK,
             format!("{bridge}: has not tried to connect to {target}"),
             format!(
-                "if the kernel has no Open vSwitch module (`modprobe openvswitch` fails), `ovs-vsctl set bridge \
+                "if the bridge was configured less than 5 s ago, run this again: Open vSwitch reports its connections at that \
+                 interval; if the kernel has no Open vSwitch module (`modprobe openvswitch` fails), `ovs-vsctl set bridge \
                  {bridge} datapath_type=netdev`; otherwise see the log of ovs-vswitchd"
             ),
         );
