@@ -251,7 +251,7 @@ pub struct Limits {
     ///
     /// Progress is the `HELLO`, or with TLS the end of the TLS handshake, which comes first.
     ///
-    /// Connections that claim a datapath id in use count as well, until the claim is decided.
+    /// Connections that claim a datapath id in use count as well, until the claim is decided, and those that wait for a busy worker.
     pub handshakes_max: usize,
     /// Whether the kernel drops SYNs of sources that open connections too fast: more than [`SYN_BURST`] at once, or then more than one every
     /// [`SYN_INTERVAL`]. So a flood costs neither a connection in the kernel nor a handshake. Needs privileges.

@@ -1,7 +1,8 @@
 //! Counters of each thread, and the metrics that are made of them.
 
 use std::cmp::Reverse;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ pub(crate) struct ThreadCounters {
     /// Messages that could not be parsed and did not end their session.
     pub(crate) malformed_messages: Counter,
     pub(crate) connections_accepted: Counter,
-    /// Connections that have not completed the handshake.
+    /// Connections in the handshake, or that wait.
     pub(crate) handshakes_pending: Counter,
     /// Switches that have completed it and wait until a worker has time for them.
     pub(crate) switches_waiting: Counter,
@@ -93,7 +94,9 @@ pub(crate) struct ThreadCounters {
     pub(crate) reads: Counter,
     /// Iterations of the event loop.
     iterations: Counter,
-    /// Time not spent waiting for events, in nanoseconds.
+    /// Between the beginning and the end of an iteration.
+    is_running: AtomicBool,
+    /// Time not spent waiting for events, in nanoseconds, of the iterations that have ended.
     busy_ns: Counter,
     /// Time since the thread started, in nanoseconds.
     uptime_ns: Counter,
@@ -192,11 +195,22 @@ impl ThreadCounters {
         self.in_sessions_ns.add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
+    /// Whether the thread waits for events. Then [`busy`](Self::busy) includes all iterations so far.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.is_running.load(Acquire)
+    }
+
+    /// Notes that the thread waits no longer.
+    pub(crate) fn begin_iteration(&self) {
+        self.is_running.store(true, Relaxed);
+    }
+
     /// Counts an iteration of the event loop that did not wait for `busy`.
-    pub(crate) fn iteration(&self, uptime: Duration, busy: Duration) {
+    pub(crate) fn end_iteration(&self, uptime: Duration, busy: Duration) {
         self.iterations.add(1);
         self.busy_ns.add(u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX));
         self.uptime_ns.set(u64::try_from(uptime.as_nanos()).unwrap_or(u64::MAX));
+        self.is_running.store(false, Release);
     }
 }
 

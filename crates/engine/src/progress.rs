@@ -62,7 +62,7 @@ mod tests {
         let (registry, waker) = (Arc::new(CounterRegistry::new(2)), Waker::new().unwrap());
         let mut monitor = ProgressMonitor::new(registry.clone(), waker);
         let iterate = |thread: usize| {
-            registry.threads[thread].iteration(Duration::ZERO, Duration::ZERO);
+            registry.threads[thread].end_iteration(Duration::ZERO, Duration::ZERO);
         };
         iterate(0);
         iterate(2);

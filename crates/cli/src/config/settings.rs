@@ -160,7 +160,7 @@ pub(super) struct SessionSettings {
 
 #[derive(Debug, confique::Config)]
 pub(super) struct LimitSettings {
-    /// Connections that may be in the handshake at one time. For one more, one is closed: of the listener that has the most, and there of
+    /// Connections that may be in the handshake, or wait for a busy worker, at one time. For one more, one is closed: of the listener that has the most, and there of
     /// the address that has the most, the one that has been silent for longest.
     #[config(default = 4096)]
     pub(super) handshakes_max: NonZeroUsize,

@@ -14,7 +14,7 @@ use super::source::{SourceCounts, SourceNetwork};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueKey(u64);
 
-/// Connections in the handshake, and those that claim a datapath id in use, by listener, progress and source.
+/// Connections in the handshake, those that claim a datapath id in use, and those that wait for a worker, by listener, progress and source.
 ///
 /// When the capacity is reached, the connection to close for a new one is chosen among those of one [`ListenerGroup`], so that a flood
 /// of one keeps out no switch of another: among those of the group that has the most, if it has more than the group of the new one

@@ -73,7 +73,7 @@ impl Handshakes {
             queue_key: self.queue.insert(id, origin),
             is_complete: false,
             waiting: None,
-            claimed_ports: 0,
+            waiting_ports: 0,
             session,
             hello,
             hello_at: now + HELLO_DELAY,
@@ -174,14 +174,14 @@ impl Handshakes {
         evicted.map_or(Admission::Refused, Admission::Replaces)
     }
 
-    /// The connection of a source that claims a datapath id in use and has the most ports.
+    /// The connection of a source that has the most ports, of those that claim a datapath id in use or wait for a worker.
     ///
     /// # Cost
     /// Linear in the number of connections.
-    pub(crate) fn claimant_with_most_ports(&self, source: SourceNetwork) -> Option<ConnId> {
+    pub(crate) fn waiting_with_most_ports(&self, source: SourceNetwork) -> Option<ConnId> {
         let of_source = self.connections.iter().flatten().filter(|it| it.origin.source == source);
-        let claimants = of_source.filter(|it| it.claimed_ports > 0);
-        claimants.max_by_key(|it| it.claimed_ports).map(|it| it.id)
+        let claimants = of_source.filter(|it| it.waiting_ports > 0);
+        claimants.max_by_key(|it| it.waiting_ports).map(|it| it.id)
     }
 
     /// The connection to close when there is no file descriptor for a new one.

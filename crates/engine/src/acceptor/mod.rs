@@ -36,7 +36,7 @@ use listeners::Listeners;
 use pending::{HandshakeContext, Origin};
 use registry::SwitchRegistry;
 use reserved_ids::ReservedIds;
-use session_budget::SessionBudget;
+use session_budget::SessionBudgets;
 use source::SourceNetwork;
 use waiting::WaitingSwitches;
 
@@ -71,7 +71,7 @@ struct AcceptorState<I: Io, A> {
     /// Of connections in `handshakes`.
     waiting: WaitingSwitches,
     /// The time that each worker has for sessions.
-    budgets: Vec<SessionBudget>,
+    budgets: SessionBudgets,
     reserved_ids: ReservedIds,
     last_session_id: u64,
     workers: Vec<WorkerSender<I, A>>,
@@ -104,7 +104,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
             claims: DuplicateClaims::default(),
             switches: SwitchRegistry::new(workers.len()),
             waiting: WaitingSwitches::default(),
-            budgets: workers.iter().map(|_| SessionBudget::new(now)).collect(),
+            budgets: SessionBudgets::new(workers.len(), now),
             reserved_ids: ReservedIds::default(),
             last_session_id: 0,
             workers,
@@ -183,7 +183,7 @@ impl<I: Io, A: App> Acceptor<I, A> {
         let (io, state) = (&mut self.io, &mut self.state);
         let control = state.process_messages(io, app);
         state.run_timers(io);
-        state.counters().iteration(Duration::ZERO, io.now() - state.now);
+        state.counters().end_iteration(Duration::ZERO, io.now() - state.now);
         control
     }
 }
@@ -424,12 +424,12 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 
     /// Closes a connection, or cleans up after the peer has closed it.
     fn close(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
-        self.release_claim(id);
+        self.release_ports(id);
         let Some(mut pending) = self.handshakes.remove(id) else { return };
         self.publish_handshake_count();
         self.claims.remove_claimant(id);
         if let Some(waiting) = pending.waiting.take() {
-            self.waiting.remove(pending.origin.source, waiting.key);
+            self.waiting.remove(pending.origin, waiting.key);
             self.publish_waiting_count();
         }
         if let CloseReason::DuplicateDatapathId(_)

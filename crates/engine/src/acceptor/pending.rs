@@ -51,7 +51,7 @@ pub(crate) struct Origin {
     pub(crate) source: SourceNetwork,
 }
 
-/// A connection that has not completed the handshake, or waits because its datapath id is in use.
+/// A connection that has not completed the handshake, or waits because its datapath id is in use or no worker has time for it.
 #[derive(Debug)]
 pub(crate) struct PendingConnection {
     pub(crate) id: ConnId,
@@ -64,7 +64,7 @@ pub(crate) struct PendingConnection {
     /// It waits until a worker has time for it.
     pub(crate) waiting: Option<WaitingSwitch>,
     /// Ports that are counted while it waits, or claims a datapath id in use.
-    pub(crate) claimed_ports: usize,
+    pub(crate) waiting_ports: usize,
     pub(crate) session: ControllerSession,
     /// Our `HELLO`, until it is sent.
     pub(crate) hello: Vec<u8>,

@@ -17,7 +17,11 @@ use crate::messages::{SessionId, SwitchLocation, ToWorker};
 use crate::outstanding::OutstandingRequests;
 use crate::worker::ports::limit_ports;
 
-/// Bytes that are read from a switch while it waits, about. The end of one that sends more is not noticed until then.
+/// Switches that wait and are placed in one iteration, at most. Those that claim a datapath id in use take no time of the budget.
+const PLACED_MAX: usize = 32;
+
+/// Bytes that are read from a switch while it waits, and those of one read. If it has sent more, it is not noticed that it disconnects, as
+/// nothing is read any more.
 const KEPT_MAX: usize = 16 << 10;
 
 impl<I: Io, A: App> AcceptorState<I, A> {
@@ -49,6 +53,11 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             }
             self.reserve(datapath_id);
         }
+        self.place_or_wait(io, id, features);
+    }
+
+    /// Places a switch, or has it wait until a worker has time for it.
+    fn place_or_wait(&mut self, io: &mut I, id: ConnId, features: Box<SwitchFeatures>) {
         if self.waiting.is_empty() && self.has_time() {
             self.place_or_claim(io, id, features);
         } else {
@@ -56,12 +65,10 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         }
     }
 
-    /// Whether the worker of the next switch has time for it.
+    /// Whether a worker has time for a switch.
     fn has_time(&mut self) -> bool {
-        let worker = self.switches.next_worker(|worker| self.balancer.is_saturated(worker));
-        let counters = self.registry.threads.get(worker + 1);
-        let budget = self.budgets.get_mut(worker);
-        budget.zip(counters).is_none_or(|(budget, counters)| budget.has_time(counters, self.now))
+        self.budgets.update(&self.registry, self.now);
+        (0..self.workers.len()).any(|worker| self.budgets.has_time(&self.registry, worker))
     }
 
     /// Has a switch wait until a worker has time for it.
@@ -74,7 +81,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             let (dpid, addr) = (features.datapath_id, pending.addr);
             tracing::info!(%dpid, %addr, "switch waits for a busy worker");
         }
-        let key = self.waiting.insert(pending.origin.source, id);
+        let key = self.waiting.insert(pending.origin, id);
         pending.waiting = Some(WaitingSwitch { key, features });
         self.publish_waiting_count();
         self.limit_kept_bytes(io, id);
@@ -82,9 +89,12 @@ impl<I: Io, A: App> AcceptorState<I, A> {
 
     /// Places switches that wait, as long as there is time for them.
     pub(super) fn place_waiting(&mut self, io: &mut I) {
-        while !self.waiting.is_empty() && self.has_time() {
+        for _ in 0..PLACED_MAX {
+            if self.waiting.is_empty() || !self.has_time() {
+                return;
+            }
             let Some(id) = self.waiting.pop() else { return };
-            self.release_claim(id);
+            self.release_ports(id);
             let waiting = self.handshakes.get_mut(id).and_then(|it| it.waiting.take());
             if let Some(WaitingSwitch { features, .. }) = waiting {
                 self.place_or_claim(io, id, features);
@@ -206,9 +216,9 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             self.close(io, id, CloseReason::TooManyPorts);
             return false;
         }
-        self.switches.count_claim(source, ports);
+        self.switches.count_waiting_ports(source, ports);
         if let Some(pending) = self.handshakes.get_mut(id) {
-            pending.claimed_ports = ports;
+            pending.waiting_ports = ports;
         }
         true
     }
@@ -225,7 +235,6 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             };
             self.evict(evicted, CloseReason::TooManySwitches);
         }
-        self.release_claim(id);
         if !self.make_room_for_ports(io, source, features.ports.len()) {
             return self.close(io, id, CloseReason::TooManyPorts);
         }
@@ -259,7 +268,7 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     /// Closes the connection of a source that waits and has the most ports, or else its switch with the most.
     /// Returns `false` if there is neither.
     fn evict_ports_of(&mut self, io: &mut I, source: SourceNetwork) -> bool {
-        if let Some(claimant) = self.handshakes.claimant_with_most_ports(source) {
+        if let Some(claimant) = self.handshakes.waiting_with_most_ports(source) {
             self.close(io, claimant, CloseReason::TooManyPorts);
         } else if let Some(evicted) = self.switches.session_with_most_ports(source) {
             self.evict(evicted, CloseReason::TooManyPorts);
@@ -276,15 +285,15 @@ impl<I: Io, A: App> AcceptorState<I, A> {
     }
 
     /// Stops counting the ports of a connection that waits.
-    pub(super) fn release_claim(&mut self, id: ConnId) {
+    pub(super) fn release_ports(&mut self, id: ConnId) {
         if let Some(pending) = self.handshakes.get_mut(id) {
             let source = pending.origin.source;
-            let ports = std::mem::take(&mut pending.claimed_ports);
-            self.switches.uncount_claim(source, ports);
+            let ports = std::mem::take(&mut pending.waiting_ports);
+            self.switches.uncount_waiting_ports(source, ports);
         }
     }
 
-    /// Hands a switch over to the worker with the fewest switches.
+    /// Hands a switch over to the worker with the fewest switches, of those that have time, and are not saturated, if there are any.
     fn hand_over(&mut self, io: &mut I, id: ConnId, features: Box<SwitchFeatures>) {
         let Some(conn) = io.release(id) else {
             // The connection has just failed.
@@ -298,15 +307,14 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         self.last_session_id += 1;
         let session_id = SessionId(self.last_session_id);
         let ports = features.ports.len();
-        let is_saturated = |worker| self.balancer.is_saturated(worker);
-        let assigned = self.switches.assign(is_saturated, datapath_id, session_id, source, ports);
+        let has_time = |worker| self.budgets.has_time(&self.registry, worker);
+        let rank = |worker| (!has_time(worker), self.balancer.is_saturated(worker));
+        let assigned = self.switches.assign(rank, datapath_id, session_id, source, ports);
         if security.is_bound() && self.cfg.binds_datapath_ids() {
             self.switches.bind(session_id);
         }
         let worker = assigned.worker;
-        if let Some(budget) = self.budgets.get_mut(worker) {
-            budget.count();
-        }
+        self.budgets.count(worker);
         let connection = EstablishedConnection {
             conn,
             session_id,
@@ -329,7 +337,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
             self.reserve(datapath_id);
         }
         if let Some(claim) = self.claims.remove(session_id) {
-            self.place(io, claim.claimant, claim.features);
+            self.release_ports(claim.claimant);
+            self.place_or_wait(io, claim.claimant, claim.features);
         }
     }
 

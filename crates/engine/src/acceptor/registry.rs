@@ -69,23 +69,18 @@ impl SwitchRegistry {
         self.by_datapath.values().copied()
     }
 
-    /// The worker of the next switch: the one with the fewest, of those that are not too busy if there are some.
-    pub(crate) fn next_worker(&self, is_saturated: impl Fn(usize) -> bool) -> usize {
-        let counts = self.switch_counts.iter().enumerate();
-        let least = counts.min_by_key(|&(worker, &count)| (is_saturated(worker), count));
-        least.map_or(0, |(worker, _)| worker)
-    }
-
-    /// Assigns a switch to the [next worker](Self::next_worker).
-    pub(crate) fn assign(
+    /// Assigns a switch to the worker with the fewest switches, of those of the lowest `rank`.
+    pub(crate) fn assign<K: Ord>(
         &mut self,
-        is_saturated: impl Fn(usize) -> bool,
+        rank: impl Fn(usize) -> K,
         datapath_id: DatapathId,
         session_id: SessionId,
         source: SourceNetwork,
         ports: usize,
     ) -> SwitchLocation {
-        let worker = self.next_worker(is_saturated);
+        let counts = self.switch_counts.iter().enumerate();
+        let least = counts.min_by_key(|&(worker, &count)| (rank(worker), count));
+        let worker = least.map_or(0, |(worker, _)| worker);
         if let Some(count) = self.switch_counts.get_mut(worker) {
             *count += 1;
         }
@@ -153,13 +148,13 @@ impl SwitchRegistry {
     }
 
     /// Counts the ports of a connection that claims a datapath id in use, or waits for a worker.
-    pub(crate) fn count_claim(&mut self, source: SourceNetwork, ports: usize) {
+    pub(crate) fn count_waiting_ports(&mut self, source: SourceNetwork, ports: usize) {
         self.ports.add(source, ports);
         self.port_count += ports;
     }
 
     /// Stops counting the ports of a connection that has waited.
-    pub(crate) fn uncount_claim(&mut self, source: SourceNetwork, ports: usize) {
+    pub(crate) fn uncount_waiting_ports(&mut self, source: SourceNetwork, ports: usize) {
         self.ports.remove(source, ports);
         self.port_count -= ports;
     }
@@ -274,7 +269,7 @@ mod tests {
         for (n, ports) in [(1, 300), (2, 900), (3, 100)] {
             registry.assign(|_| false, DatapathId(n), SessionId(n), source(2), ports);
         }
-        registry.count_claim(source(2), 50);
+        registry.count_waiting_ports(source(2), 50);
         assert_eq!(registry.port_count(), 1750);
         assert_eq!(registry.source_with_more_ports(source(2), 1), None);
         assert_eq!(registry.source_with_more_ports(source(1), 949), Some(source(2)));
@@ -289,7 +284,7 @@ mod tests {
         assert_eq!(largest(&registry).unwrap().session_id, SessionId(3));
         registry.stop_counting(SessionId(3));
         registry.set_ports(SessionId(3), 3000);
-        registry.uncount_claim(source(2), 50);
+        registry.uncount_waiting_ports(source(2), 50);
         assert_eq!(registry.port_count(), 1600);
         for n in 0..4 {
             registry.remove(SessionId(n));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::counters::ThreadCounters;
+use crate::counters::{CounterRegistry, ThreadCounters};
 
 /// The beginnings and ends of sessions have one part in this many of a worker's time, however busy it is, and in addition as much as the
 /// worker is idle: half of its time if it has nothing else to do.
@@ -18,43 +18,69 @@ const SESSION_ESTIMATE: Duration = Duration::from_micros(50);
 /// Switches that were handed over and not taken over yet, at most.
 const IN_FLIGHT_MAX: u64 = 32;
 
-/// The time that a worker has for beginnings and ends of sessions, so that a flood of connections that complete the handshake and
+/// The time that each worker has for beginnings and ends of sessions, so that a flood of connections that complete the handshake and
 /// leave does not take the time of connected switches.
 ///
 /// It is measured afterwards: what was handed over is paid for before more is handed over.
 #[derive(Debug)]
-pub(super) struct SessionBudget {
+pub(super) struct SessionBudgets(Vec<SessionBudget>);
+
+/// The budget of one worker.
+#[derive(Debug)]
+struct SessionBudget {
     updated_at: Instant,
-    /// The counters of the worker then.
-    busy: Duration,
     in_sessions: Duration,
+    /// When it was last known how long the worker had been idle, and for how long it had been busy then. That is known while it waits: of
+    /// an iteration, it is known only at its end how long it was.
+    waited_at: Instant,
+    busy: Duration,
     /// Time left for sessions, in nanoseconds; less than 0 if they have taken more.
     left_ns: i64,
     /// Switches that were handed over.
     handed_over: u64,
 }
 
+impl SessionBudgets {
+    pub(super) fn new(workers: usize, now: Instant) -> Self {
+        Self((0..workers).map(|_| SessionBudget::new(now)).collect())
+    }
+
+    /// Adds the time that has passed, and takes off what sessions have taken.
+    pub(super) fn update(&mut self, registry: &CounterRegistry, now: Instant) {
+        for (budget, counters) in self.0.iter_mut().zip(registry.threads.iter().skip(1)) {
+            budget.update(counters, now);
+        }
+    }
+
+    /// Whether a worker has time for a switch, as of the last update.
+    pub(super) fn has_time(&self, registry: &CounterRegistry, worker: usize) -> bool {
+        let budget = self.0.get(worker).zip(registry.threads.get(worker + 1));
+        budget.is_some_and(|(budget, counters)| budget.has_time(counters))
+    }
+
+    /// Counts a switch that is handed over to a worker.
+    pub(super) fn count(&mut self, worker: usize) {
+        if let Some(budget) = self.0.get_mut(worker) {
+            budget.handed_over += 1;
+        }
+    }
+}
+
 impl SessionBudget {
-    pub(super) fn new(now: Instant) -> Self {
+    fn new(now: Instant) -> Self {
         Self {
             updated_at: now,
-            busy: Duration::ZERO,
             in_sessions: Duration::ZERO,
+            waited_at: now,
+            busy: Duration::ZERO,
             left_ns: nanoseconds(SAVED_MAX),
             handed_over: 0,
         }
     }
 
-    /// Whether the worker has time for a switch. `counters` are those of the worker.
-    pub(super) fn has_time(&mut self, counters: &ThreadCounters, now: Instant) -> bool {
-        self.update(counters.busy(), counters.in_sessions(), now);
+    fn has_time(&self, counters: &ThreadCounters) -> bool {
         let in_flight = self.handed_over.saturating_sub(counters.sessions_begun.get());
         self.left_ns > 0 && in_flight < self.in_flight_max()
-    }
-
-    /// Counts a switch that is handed over.
-    pub(super) fn count(&mut self) {
-        self.handed_over += 1;
     }
 
     fn in_flight_max(&self) -> u64 {
@@ -62,16 +88,20 @@ impl SessionBudget {
         u64::try_from(sessions).unwrap_or(0).clamp(1, IN_FLIGHT_MAX)
     }
 
-    /// Adds the time since the last update, and takes off what sessions have taken since.
-    fn update(&mut self, busy: Duration, in_sessions: Duration, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.updated_at);
-        let idle = elapsed.saturating_sub(busy.saturating_sub(self.busy));
+    fn update(&mut self, counters: &ThreadCounters, now: Instant) {
+        let mut added = now.saturating_duration_since(self.updated_at) / SHARE;
+        if counters.is_waiting() {
+            let busy = counters.busy();
+            let elapsed = now.saturating_duration_since(self.waited_at);
+            added += elapsed.saturating_sub(busy.saturating_sub(self.busy));
+            (self.waited_at, self.busy) = (now, busy);
+        }
+        let in_sessions = counters.in_sessions();
         let taken = in_sessions.saturating_sub(self.in_sessions);
-        let added = idle.saturating_add(elapsed / SHARE);
         let left =
             self.left_ns.saturating_add(nanoseconds(added)).saturating_sub(nanoseconds(taken));
         self.left_ns = left.clamp(-nanoseconds(OVERDRAWN_MAX), nanoseconds(SAVED_MAX));
-        (self.updated_at, self.busy, self.in_sessions) = (now, busy, in_sessions);
+        (self.updated_at, self.in_sessions) = (now, in_sessions);
     }
 }
 
@@ -85,98 +115,126 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A worker that is busy for a share of each millisecond in which it has no session to begin, and takes `session` for each.
+    /// A worker in iterations that each take `load` and the time of the sessions that begin, and after which it waits for `idle`.
     struct WorkerTime {
         counters: ThreadCounters,
         now: Instant,
         budget: SessionBudget,
         load: Duration,
+        idle: Duration,
         session: Duration,
     }
 
     impl WorkerTime {
-        fn new(load: Duration, session: Duration) -> Self {
+        fn new(load: Duration, idle: Duration, session: Duration) -> Self {
             let (counters, now) = (ThreadCounters::default(), sluice_io::clock::now());
-            Self { counters, now, budget: SessionBudget::new(now), load, session }
+            Self { counters, now, budget: SessionBudget::new(now), load, idle, session }
         }
 
-        /// Sessions that begin in `time` if there are always more.
-        fn begun(&mut self, time: Duration) -> u128 {
-            let before = self.budget.handed_over;
+        /// Looks every 100 µs whether there is time for sessions, for `time`, if there are always more.
+        fn hand_over(&mut self, time: Duration) {
             let end = self.now + time;
             while self.now < end {
-                let handed_over = self.budget.handed_over;
-                while self.budget.has_time(&self.counters, self.now) {
-                    self.budget.count();
+                self.now = end.min(self.now + MS / 10);
+                self.budget.update(&self.counters, self.now);
+                while self.budget.has_time(&self.counters) {
+                    self.budget.handed_over += 1;
                 }
-                let sessions = u32::try_from(self.budget.handed_over - handed_over).unwrap();
-                let in_sessions = self.session * sessions;
-                self.counters.sessions_begun.add(sessions.into());
-                self.counters.add_in_sessions(in_sessions);
-                // What has the load catches up when there is time.
-                let busy = (self.load + in_sessions).min(MS).max(in_sessions);
-                self.counters.iteration(Duration::ZERO, busy);
-                self.now += MS.max(in_sessions);
             }
-            u128::from(self.budget.handed_over - before)
+        }
+
+        /// Sessions that begin in `time`.
+        fn begun(&mut self, time: Duration) -> u128 {
+            let begun = |counters: &ThreadCounters| u128::from(counters.sessions_begun.get());
+            let (before, end) = (begun(&self.counters), self.now + time);
+            while self.now < end {
+                self.counters.begin_iteration();
+                let sessions = self.budget.handed_over - self.counters.sessions_begun.get();
+                let in_sessions = self.session * u32::try_from(sessions).unwrap();
+                self.hand_over(self.load + in_sessions);
+                self.counters.sessions_begun.add(sessions);
+                self.counters.add_in_sessions(in_sessions);
+                self.counters.end_iteration(Duration::ZERO, self.load + in_sessions);
+                self.hand_over(self.idle);
+            }
+            begun(&self.counters) - before
         }
     }
 
+    /// However long its iterations are.
     #[test]
     fn sessions_have_a_hundredth_of_the_time_of_a_saturated_worker() {
         let session = Duration::from_micros(80);
-        let mut worker = WorkerTime::new(MS, session);
+        let share = Duration::from_secs(1).as_nanos() / session.as_nanos();
+        for iteration in [MS / 5, MS, 3 * MS, 30 * MS] {
+            let mut worker = WorkerTime::new(iteration, Duration::ZERO, session);
+            worker.begun(Duration::from_secs(1));
+            let begun = worker.begun(Duration::from_secs(100));
+            let expected = share * 95 / 100..=share * 101 / 100;
+            assert!(expected.contains(&begun), "{iteration:?}: {begun} of {share}");
+        }
+    }
+
+    /// A worker that is nearly saturated, as a closed loop of requests makes it.
+    #[test]
+    fn sessions_have_the_idle_time_in_addition() {
+        let session = Duration::from_micros(80);
+        let (load, idle) = (Duration::from_micros(198), Duration::from_micros(2));
+        let mut worker = WorkerTime::new(load, idle, session);
         worker.begun(Duration::from_secs(1));
         let begun = worker.begun(Duration::from_secs(100));
-        let share = Duration::from_secs(1).as_nanos() / session.as_nanos();
-        assert!((share * 99 / 100..=share * 101 / 100).contains(&begun), "{begun} of {share}");
+        let share = Duration::from_secs(2).as_nanos() / session.as_nanos();
+        assert!((share * 95 / 100..=share * 101 / 100).contains(&begun), "{begun} of {share}");
     }
 
     #[test]
     fn sessions_have_half_of_the_time_of_a_worker_with_nothing_else_to_do() {
         let session = Duration::from_micros(40);
-        let mut worker = WorkerTime::new(Duration::ZERO, session);
+        let mut worker = WorkerTime::new(Duration::ZERO, MS / 5, session);
         let begun = worker.begun(Duration::from_secs(10));
         let possible = Duration::from_secs(10).as_nanos() / session.as_nanos();
-        assert!(begun >= possible / 2, "{begun} of {possible}");
+        assert!(begun >= possible * 48 / 100, "{begun} of {possible}");
     }
 
     #[test]
     fn what_a_mass_of_sessions_has_overdrawn_is_paid_off_within_a_second() {
-        let mut worker = WorkerTime::new(MS, Duration::from_micros(80));
+        let mut worker = WorkerTime::new(MS, Duration::ZERO, Duration::from_micros(80));
         worker.begun(Duration::from_secs(1));
         // Ten thousand switches disconnect.
         worker.counters.add_in_sessions(Duration::from_millis(400));
-        assert_eq!(worker.begun(Duration::from_millis(990)), 0);
-        assert!(worker.begun(Duration::from_millis(30)) > 0);
+        worker.begun(2 * MS);
+        assert_eq!(worker.begun(Duration::from_millis(980)), 0);
+        assert!(worker.begun(Duration::from_millis(40)) > 0);
     }
 
     #[test]
     fn no_more_are_in_flight_than_there_is_time_for() {
-        let now = sluice_io::clock::now();
-        let (counters, mut budget) = (ThreadCounters::default(), SessionBudget::new(now));
-        let mut handed_over = |now| {
-            let mut n = 0;
-            while budget.has_time(&counters, now) {
-                budget.count();
-                n += 1;
-            }
-            n
-        };
-        assert_eq!(handed_over(now), 32);
-        counters.sessions_begun.add(32);
-        counters.add_in_sessions(Duration::from_micros(2_900));
-        assert_eq!(handed_over(now), 2);
-        // The worker, which is stuck, has not taken them over.
-        counters.iteration(Duration::ZERO, 100 * MS);
-        assert_eq!(handed_over(now + 100 * MS), 20);
+        let mut worker = WorkerTime::new(MS, Duration::ZERO, MS);
+        worker.hand_over(MS);
+        assert_eq!(worker.budget.handed_over, 32);
+        worker.counters.sessions_begun.add(32);
+        worker.counters.add_in_sessions(Duration::from_micros(2_900));
+        worker.hand_over(Duration::from_nanos(1));
+        assert_eq!(worker.budget.handed_over, 32 + 2);
+        // The worker is stuck.
+        worker.counters.begin_iteration();
+        worker.hand_over(Duration::from_secs(9));
+        assert_eq!(worker.budget.handed_over, 32 + 32);
+    }
+
+    #[test]
+    fn a_worker_that_sleeps_has_time_at_once() {
+        let mut worker = WorkerTime::new(MS, MS, MS);
+        worker.budget.left_ns = -nanoseconds(OVERDRAWN_MAX);
+        worker.hand_over(OVERDRAWN_MAX);
+        assert!(worker.budget.handed_over > 0);
     }
 
     #[test]
     fn a_clock_that_steps_back_takes_no_time_away() {
         let now = sluice_io::clock::now();
         let mut budget = SessionBudget::new(now);
-        budget.update(Duration::ZERO, Duration::ZERO, now.checked_sub(MS).unwrap());
+        budget.update(&ThreadCounters::default(), now.checked_sub(MS).unwrap());
         assert_eq!(budget.left_ns, nanoseconds(SAVED_MAX));
     }
 }

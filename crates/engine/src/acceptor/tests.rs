@@ -36,15 +36,23 @@ struct AcceptorTest<I: Io> {
     to_acceptor: crate::messages::AcceptorSender<I, EmptyApp>,
     to_worker: Receiver<ToWorker<I::Conn, EmptyApp>>,
     received: VecDeque<ToWorker<I::Conn, EmptyApp>>,
+    second_worker: Receiver<ToWorker<I::Conn, EmptyApp>>,
 }
 
 impl<I: Io> AcceptorTest<I> {
     fn new(io: I, cfg: Config) -> Self {
+        Self::with_workers(io, cfg, 1)
+    }
+
+    /// With one or two workers.
+    fn with_workers(io: I, cfg: Config, count: usize) -> Self {
         let (to_acceptor, inbox) = queue(cfg.limits.queue_capacity, io.waker());
         let (worker, to_worker) = queue(cfg.limits.queue_capacity, io.waker());
-        let registry = Arc::new(CounterRegistry::new(1));
-        let acceptor = Acceptor::new(io, Arc::new(cfg), vec![worker], inbox, registry);
-        Self { acceptor, to_acceptor, to_worker, received: VecDeque::new() }
+        let (second, second_worker) = queue(cfg.limits.queue_capacity, io.waker());
+        let registry = Arc::new(CounterRegistry::new(count));
+        let workers = [worker, second].into_iter().take(count).collect();
+        let acceptor = Acceptor::new(io, Arc::new(cfg), workers, inbox, registry);
+        Self { acceptor, to_acceptor, to_worker, received: VecDeque::new(), second_worker }
     }
 
     /// Runs iterations until the worker receives a message.
@@ -212,15 +220,22 @@ struct BusyWorker {
 
 impl BusyWorker {
     fn new(cfg: Config) -> Self {
-        let (kernel, mut test) = simulated(cfg);
-        let listener = kernel.listen(ADDR.into()).unwrap();
-        test.acceptor.listen(SocketAddr::from(ADDR).into(), listener).unwrap();
-        let mut busy = Self { kernel, test, connected: 0 };
+        let mut busy = Self::of_workers(cfg, 1);
         for datapath_id in 1..=IN_FLIGHT_MAX {
             busy.connect(2, datapath_id);
             assert_eq!(busy.test.next_switch().unwrap().0, datapath_id);
         }
         busy
+    }
+
+    /// One or two workers that nothing was handed over to.
+    fn of_workers(cfg: Config, count: usize) -> Self {
+        let kernel = SimulatedKernel::new(1, sluice_io::clock::now());
+        let io = kernel.add_thread(ClockError::default());
+        let mut test = AcceptorTest::with_workers(io, cfg, count);
+        let listener = kernel.listen(ADDR.into()).unwrap();
+        test.acceptor.listen(SocketAddr::from(ADDR).into(), listener).unwrap();
+        Self { kernel, test, connected: 0 }
     }
 
     /// A switch connects from an address of 10.0.0.0/24 and completes the handshake.
@@ -258,6 +273,14 @@ impl BusyWorker {
         let peer = self.connect(last, datapath_id);
         assert_eq!(self.test.next_worker_message(), "none");
         peer
+    }
+
+    /// A switch connects, and the acceptor does what it can.
+    fn connect_and_drain(&mut self, datapath_id: u64) {
+        self.connect(2, datapath_id);
+        for _ in 0..20 {
+            self.test.acceptor.run_iteration(&mut EmptyApp).unwrap();
+        }
     }
 
     /// The worker takes over this many.
@@ -358,4 +381,41 @@ fn ports_of_switches_that_wait_count_and_the_source_with_the_most_gives_them_up(
     assert_eq!(busy.test.next_switch().unwrap().0, 102);
     assert_eq!(busy.test.acceptor.state.switches.port_count(), 1);
     assert_eq!(busy.test.next_worker_message(), "none");
+}
+
+#[test]
+fn a_worker_that_is_stuck_does_not_keep_switches_from_another_one() {
+    let mut busy = BusyWorker::of_workers(Config::default(), 2);
+    let registry = Arc::clone(&busy.test.acceptor.state.registry);
+    let mut of_second = VecDeque::new();
+    for datapath_id in 1..=100 {
+        busy.connect_and_drain(datapath_id);
+        let before = of_second.len();
+        busy.test.second_worker.take(&mut of_second);
+        registry.threads[2].sessions_begun.add((of_second.len() - before) as u64);
+    }
+    busy.test.to_worker.take(&mut busy.test.received);
+    assert_eq!((busy.test.received.len(), of_second.len()), (32, 68));
+    assert_eq!(busy.test.waiting(), 0);
+}
+
+#[test]
+fn a_switch_whose_datapath_id_is_free_again_waits_like_others() {
+    let mut busy = BusyWorker::new(Config::default());
+    busy.take_over(IN_FLIGHT_MAX);
+    for datapath_id in 1..=8 {
+        busy.connect(3, datapath_id);
+        assert_eq!(busy.test.next_worker_message(), "probe");
+    }
+    for datapath_id in 101..101 + IN_FLIGHT_MAX {
+        busy.connect(2, datapath_id);
+        assert_eq!(busy.test.next_worker_message(), "adopt");
+    }
+    for session in 1..=8 {
+        busy.test.to_acceptor.send(ToAcceptor::Disconnected(SessionId(session)));
+    }
+    assert_eq!((busy.test.next_worker_message(), busy.test.waiting()), ("none", 8));
+    busy.take_over(9);
+    let placed: Vec<_> = std::iter::from_fn(|| busy.test.next_switch()).map(|it| it.0).collect();
+    assert_eq!(placed, (1..=8).collect::<Vec<_>>());
 }

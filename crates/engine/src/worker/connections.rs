@@ -96,9 +96,9 @@ impl<I: Io, A: App> WorkerState<I, A> {
         connection: EstablishedConnection<I::Conn>,
         features: Box<SwitchFeatures>,
     ) {
-        let is_new = connection.counters.is_none();
+        let (began, is_new) = (io.now(), connection.counters.is_none());
         self.adopt(io, connection, features);
-        self.session_time.has_sessions = true;
+        self.session_time.calls += io.now() - began;
         if is_new {
             self.counters().sessions_begun.add(1);
         }
@@ -208,10 +208,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
     pub(super) fn disconnect(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
         let began = io.now();
         self.end_session(io, id, reason);
-        self.session_time.has_sessions = true;
-        if self.session_time.reads_done_at.is_none() {
-            self.counters().add_in_sessions(io.now() - began);
-        }
+        self.session_time.calls += io.now() - began;
     }
 
     fn end_session(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
