@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::param::page_size;
+use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_child_subreaper, set_parent_process_death_signal,
     waitpid,
@@ -192,6 +192,19 @@ impl ProcessTree {
         let cpu_time = self.ended_cpu_time + self.members.values().sum::<Duration>();
         usage.cpu_s = cpu_time.as_secs_f64();
         usage
+    }
+
+    /// Processor time, in seconds, of its processes for which nobody has waited yet, and of the children for which these have waited. That of all others is
+    /// part of the time of this process's children (`RUSAGE_CHILDREN`): the sum of both rises by what the tree uses, also when a process ends.
+    pub fn unreaped_cpu_s(&mut self) -> f64 {
+        self.usage();
+        let mut sum = Duration::ZERO;
+        for (&(pid, start), &last_read) in &self.members {
+            if let Some(process) = process(&pid.to_string()).filter(|it| it.start == start) {
+                sum += cpu_time(pid).unwrap_or(last_read) + process.children_cpu_time;
+            }
+        }
+        sum.as_secs_f64()
     }
 
     /// Waits for processes that have ended: the program itself, and orphans that this process has adopted, for which nobody else waits.
@@ -414,6 +427,8 @@ struct Process {
     threads: u32,
     start: u64,
     resident_bytes: u64,
+    /// Of its children for which it has waited.
+    children_cpu_time: Duration,
 }
 
 /// All processes of the machine that can be read, by id.
@@ -462,6 +477,7 @@ fn parse_stat(text: &str) -> Option<Process> {
     let field = |number: usize| fields.get(number - 3).copied();
     let number = |at: usize| field(at)?.parse::<u64>().ok();
     let threads = field(20)?.parse().ok()?;
+    let children_ms = number(16)?.checked_add(number(17)?)?.checked_mul(1000)?;
     Some(Process {
         pid: pid.parse().ok()?,
         name: name.to_owned(),
@@ -473,6 +489,9 @@ fn parse_stat(text: &str) -> Option<Process> {
         threads,
         start: number(22)?,
         resident_bytes: number(24)?.checked_mul(page_size() as u64)?,
+        children_cpu_time: Duration::from_millis(
+            children_ms.checked_div(clock_ticks_per_second())?,
+        ),
     })
 }
 
@@ -580,6 +599,8 @@ mod tests {
                 assert!(usage.resident_bytes() > 0 && process.cpu_s < 0.5, "{usage:?}");
                 // The other process had a second, in ticks of the clock, and its last milliseconds are perhaps not read.
                 assert!(usage.cpu_s > 0.5, "{usage:?}");
+                // Its parent has waited for it, and runs.
+                assert!(tree.unreaped_cpu_s() > 0.5);
                 break;
             }
             assert!(clock::now() < deadline, "{usage:?}");
@@ -599,6 +620,8 @@ mod tests {
         assert!(!used.is_zero());
         for _ in 0..3 {
             assert_eq!(tree.usage(), TreeUsage { cpu_s: used.as_secs_f64(), processes: vec![] });
+            // It is that of a child of this process now.
+            assert!(tree.unreaped_cpu_s() <= 0.0);
         }
         assert!(process(&pid.to_string()).is_none() && tree.exit_status().is_some());
     }
@@ -679,6 +702,7 @@ mod tests {
             threads: 9,
             start: 1234,
             resident_bytes: 300 * page_size() as u64,
+            children_cpu_time: Duration::from_millis(13_000 / clock_ticks_per_second()),
         };
         assert_eq!(parse_stat(stat), Some(expected));
         assert_eq!(parse_stat("42 (x"), None);

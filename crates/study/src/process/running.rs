@@ -242,6 +242,11 @@ impl RunningController {
         self.tree.usage().cpu_s
     }
 
+    /// The part of it that is not yet that of this process's children: see [`ProcessTree::unreaped_cpu_s`].
+    pub fn unreaped_cpu_s(&mut self) -> f64 {
+        self.tree.unreaped_cpu_s()
+    }
+
     /// Resident memory of its processes, as last read.
     pub fn resident_bytes(&self) -> u64 {
         self.usage_log.resident_bytes()

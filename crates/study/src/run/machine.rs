@@ -97,27 +97,31 @@ pub(super) struct MachineReading {
     busy: f64,
     stolen: f64,
     own: f64,
+    /// Of the controller, without what is part of `own` since one of its processes has ended.
+    controller: f64,
 }
 
 impl MachineReading {
-    /// Reads them now.
-    pub(super) fn take() -> Self {
+    /// Reads them now. `controller` was read before: a process that has ended meanwhile is part of `own` then.
+    pub(super) fn take(controller: f64) -> Self {
         let (busy, stolen) = text("/proc/stat").as_deref().and_then(parse_stat).unwrap_or_default();
         Self {
             at: clock::now(),
             busy,
             stolen,
             own: clock::process_cpu().as_secs_f64() + children_cpu_s().unwrap_or_default(),
+            controller,
         }
     }
 
-    /// What others used since `before`, of which `controller_s` was the controller's.
-    pub(super) fn since(&self, before: &Self, controller_s: f64) -> MachineState {
+    /// What others used since `before`.
+    pub(super) fn since(&self, before: &Self) -> MachineState {
         let elapsed = self.at.saturating_duration_since(before.at).as_secs_f64();
         if elapsed <= 0.0 {
             return MachineState::default();
         }
-        let known = self.own - before.own + controller_s;
+        // The time of a process that has ended moves from the one to the other, also what it used before.
+        let known = (self.own + self.controller) - (before.own + before.controller);
         let other_cores = ((self.busy - before.busy - known) / elapsed).max(0.0);
         let stolen_cores = ((self.stolen - before.stolen) / elapsed).max(0.0);
         let is_disturbed = other_cores > OTHER_CORES_MAX || stolen_cores > STOLEN_CORES_MAX;
@@ -130,7 +134,7 @@ impl MachineReading {
         if self.at.saturating_duration_since(before.at) < FAILED_START_MIN {
             return MachineState::default();
         }
-        self.since(before, 0.0)
+        self.since(before)
     }
 }
 
@@ -169,27 +173,47 @@ mod tests {
     #[test]
     fn time_that_is_neither_the_generators_nor_the_controllers_is_that_of_others() {
         let at = clock::now();
-        let before = MachineReading { at, busy: 100.0, stolen: 1.0, own: 5.0 };
+        let before = MachineReading { at, busy: 100.0, stolen: 1.0, own: 5.0, controller: 3.0 };
         let after = MachineReading {
             at: at + Duration::from_secs(10),
             busy: 118.0,
             stolen: 1.5,
             own: 14.0,
+            controller: 11.0,
         };
-        let state = after.since(&before, 8.0);
+        let state = after.since(&before);
         assert!((state.other_cores - 0.1).abs() < 1e-9 && (state.stolen_cores - 0.05).abs() < 1e-9);
         assert!(!state.is_disturbed);
-        assert!(after.since(&before, 5.0).is_disturbed);
+        let with_others = MachineReading { controller: 8.0, ..after };
+        assert!(with_others.since(&before).is_disturbed);
         // A tick more or less would decide.
         let soon = MachineReading { at: at + Duration::from_millis(20), ..after };
         assert_eq!(soon.of_failed_start(&before), MachineState::default());
-        assert!(after.of_failed_start(&before).is_disturbed);
+        assert!(with_others.of_failed_start(&before).is_disturbed);
+    }
+
+    #[test]
+    fn a_controller_that_ends_beside_other_load_is_disturbed() {
+        let at = clock::now();
+        // Its start took 8 s. In the next 10 s, the generator uses 9 s, others 7 s, and the controller 2 s before it ends.
+        let before = MachineReading { at, busy: 100.0, stolen: 1.0, own: 5.0, controller: 8.0 };
+        let at = at + Duration::from_secs(10);
+        let own = 5.0 + 9.0 + (8.0 + 2.0);
+        let ended = MachineReading { at, busy: 118.0, own, controller: 0.0, ..before };
+        let state = ended.since(&before);
+        assert!((state.other_cores - 0.7).abs() < 1e-9 && state.is_disturbed, "{state:?}");
+        // The same if it runs on, and if one of two processes has ended, which had used half of it.
+        for ended in [0.0, 5.0] {
+            let (own, controller) = (5.0 + 9.0 + ended, 10.0 - ended);
+            let reading = MachineReading { at, busy: 118.0, own, controller, ..before };
+            assert!((reading.since(&before).other_cores - 0.7).abs() < 1e-9);
+        }
     }
 
     #[test]
     fn the_time_between_readings_is_that_of_the_monotonic_clock() {
         let before = clock::now();
-        let reading = MachineReading::take();
+        let reading = MachineReading::take(0.0);
         assert!((before..=clock::now()).contains(&reading.at));
     }
 }

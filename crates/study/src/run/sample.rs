@@ -126,7 +126,7 @@ fn fill(
         (id, row, version),
         &plan.record.machine.generator_cores,
     );
-    let before_start = MachineReading::take();
+    let before_start = MachineReading::take(0.0);
     let started = with_restarts(sample, |sample| {
         let directory = fresh_folder(&path)
             .map_err(|error| StartError::Io(format!("{}: {error}", path.display())))?;
@@ -139,10 +139,10 @@ fn fill(
         Ok((controller, placeholders))
     });
     let (mut controller, placeholders) = started.map_err(|error| {
-        sample.machine = MachineReading::take().of_failed_start(&before_start);
+        sample.machine = MachineReading::take(0.0).of_failed_start(&before_start);
         error.to_string()
     })?;
-    let before = (MachineReading::take(), controller.cpu_s());
+    let before = MachineReading::take(controller.unreaped_cpu_s());
     let mut subject = Subject {
         target: SocketAddr::from((Ipv4Addr::LOCALHOST, placeholders.port)),
         controller: &mut controller,
@@ -152,8 +152,7 @@ fn fill(
         placeholders: &placeholders,
     };
     let result = measure::take(&experiment.measure, &task.cell, &mut subject, is_interrupted);
-    let controller_s = controller.cpu_s() - before.1;
-    sample.machine = MachineReading::take().since(&before.0, controller_s);
+    sample.machine = MachineReading::take(controller.unreaped_cpu_s()).since(&before);
     let usage = controller.stop();
     record(sample, result, usage)?;
     shared_cores_warning(sample, &placeholders, &plan.record.machine.generator_cores);
