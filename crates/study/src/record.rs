@@ -107,7 +107,7 @@ pub struct ControllerRecord {
     #[serde(default)]
     pub files: BTreeMap<String, String>,
     /// The environment variables that it inherits from the study and that may change what is measured: those of linkers, run-time systems and
-    /// controllers, except what its file sets. Of secrets, length and hash.
+    /// controllers, except what its file sets. Of those that may be secret, only that they are set.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
     /// The command line of its start with the variables that it sets, and with placeholders that differ between samples.

@@ -15,6 +15,8 @@ fn study(env: &TestEnv, arguments: &[&str]) -> Output {
 
 fn command(env: &TestEnv, arguments: &[&str]) -> Command {
     let mut command = env.command(&binary().display().to_string());
+    // The environment of a study is part of it.
+    command.env_remove("GOGC");
     command.arg("study").args(arguments).current_dir(env.dir());
     command
 }

@@ -12,7 +12,7 @@ pub(crate) fn identity(path: &Path) -> String {
 }
 
 /// Length and hash.
-pub(super) fn identity_of(bytes: &[u8]) -> String {
+fn identity_of(bytes: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     format!("{} bytes, {:016x}", bytes.len(), hasher.finish())

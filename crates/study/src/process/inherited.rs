@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use super::identity::identity_of;
-
 /// Beginnings of the names of variables that the dynamic linker, the C library, run-time systems and controllers read.
-const PREFIXES: [&str; 29] = [
+const PREFIXES: [&str; 34] = [
     "LD_",
     "GLIBC_",
     "MALLOC_",
@@ -36,12 +34,20 @@ const PREFIXES: [&str; 29] = [
     "RYU_",
     "OSKEN_",
     "OVS_",
+    "JVM_",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
 ];
 
-/// Parts of the names of variables whose values are not written into a study.
+/// Parts of names and values, in capital letters, of variables whose values are not written into a study.
 const SECRET: [&str; 4] = ["TOKEN", "SECRET", "PASS", "KEY"];
 
-/// Those of `variables` that a controller inherits that sets `own` itself, by name. Of secrets, length and hash are the value.
+/// What is written instead. Even a hash would give a short secret away.
+const NOT_RECORDED: &str = "(set; not recorded, since it may be secret)";
+
+/// Those of `variables` that a controller inherits that sets `own` itself, by name. Of possible secrets, only that they are set.
 pub(crate) fn inherited_variables(
     variables: impl Iterator<Item = (OsString, OsString)>,
     own: &BTreeMap<String, String>,
@@ -53,12 +59,18 @@ pub(crate) fn inherited_variables(
         let is_setting = name.starts_with("SLUICE_") && name.contains("__");
         let is_read = is_setting || PREFIXES.iter().any(|it| name.starts_with(it));
         if is_read && !own.contains_key(&name) {
-            let is_secret = SECRET.iter().any(|it| name.contains(it));
-            let value = if is_secret { identity_of(value.as_bytes()) } else { value };
+            let value = if is_secret(&name, &value) { NOT_RECORDED.to_owned() } else { value };
             inherited.insert(name, value);
         }
     }
     inherited
+}
+
+/// Whether a variable may be or contain a secret, such as an option with a password or a URL with `user:password@`.
+fn is_secret(name: &str, value: &str) -> bool {
+    let text = format!("{name}\n{value}").to_ascii_uppercase();
+    let has_user = value.split_once("://").is_some_and(|(_, rest)| rest.contains('@'));
+    has_user || SECRET.iter().any(|it| text.contains(it))
 }
 
 #[cfg(test)]
@@ -84,6 +96,38 @@ mod tests {
         let names: Vec<_> = inherited.keys().map(String::as_str).collect();
         assert_eq!(names, ["JAVA_OPTS", "SLUICE_TOPOLOGY__SECRET", "SLUICE_WORKERS__COUNT"]);
         assert_eq!(inherited["JAVA_OPTS"], "-Xmx1g");
-        assert!(inherited["SLUICE_TOPOLOGY__SECRET"].starts_with("4 bytes, "));
+        assert_eq!(inherited["SLUICE_TOPOLOGY__SECRET"], NOT_RECORDED);
+    }
+
+    #[test]
+    fn values_that_may_be_secret_are_not_recorded_whatever_their_names() {
+        let recorded = |name: &str, value: &str| {
+            let variables = [(name.into(), value.into())].into_iter();
+            inherited_variables(variables, &BTreeMap::new()).remove(name).unwrap()
+        };
+        let secrets = [
+            ("JAVA_OPTS", "-Xmx1g -Djavax.net.ssl.keyStorePassword=hunter2"),
+            ("JAVA_OPTS", "-Dapi.token=hunter2"),
+            ("NODE_OPTIONS", "--license-Secret hunter2"),
+            ("ONOS_URL", "https://admin:hunter2@host/"),
+            ("RYU_passphrase", "hunter2"),
+            ("SLUICE_API__TOKEN", "hunter2"),
+            ("SLUICE_API__TOKEN", ""),
+        ];
+        for (name, value) in secrets {
+            assert_eq!(recorded(name, value), NOT_RECORDED, "{name}={value}");
+        }
+        for value in ["-Xmx1g", "https://host/path", "user@host", "a@b://c"] {
+            assert_eq!(recorded("JAVA_OPTS", value), value);
+        }
+    }
+
+    #[test]
+    fn the_documentation_has_all_variables_that_are_recorded() {
+        let docs = include_str!("../../../../docs/study.md");
+        for prefix in PREFIXES {
+            let is_listed = [format!("`{prefix}`"), format!("`{prefix}…`")];
+            assert!(is_listed.iter().any(|it| docs.contains(it)), "{prefix}");
+        }
     }
 }
