@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Failures;
 use super::sample::{self, SampleKey};
-use crate::record::Sample;
+use crate::record::{MachineState, Sample};
 
 /// How often a disturbed sample is taken again, whether it has figures or has failed.
 const REPETITIONS_MAX: u32 = 2;
@@ -38,7 +38,11 @@ impl TaskProgress {
             self.disturbed.insert(key, (sample.attempt + 1, elapsed_s));
             return None;
         }
-        self.disturbed_in_turn = if is_disturbed { self.disturbed_in_turn + 1 } else { 0 };
+        if is_disturbed {
+            self.disturbed_in_turn += 1;
+        } else if shows_the_machine(sample) {
+            self.disturbed_in_turn = 0;
+        }
         self.failures.add(sample);
         self.done.insert(key);
         Some(elapsed_s)
@@ -92,10 +96,15 @@ impl TaskProgress {
     }
 }
 
+/// Whether a sample says what else ran on the machine: one that was skipped does not, nor does a start that failed within a second.
+fn shows_the_machine(sample: &Sample) -> bool {
+    let is_started = sample.failure.is_none() || sample.usage.is_some();
+    is_started || sample.machine != MachineState::default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::MachineState;
     use crate::run::tests::sample_with;
 
     /// A disturbed sample of the cell with this number of threads.
@@ -177,6 +186,12 @@ mod tests {
         let samples = (1..=3).flat_map(|threads| (0..3).map(move |n| disturbed(threads, n)));
         let mut progress = progress(&samples.collect::<Vec<_>>());
         assert!(progress.add(&disturbed(4, 0)).is_some());
+        // Nor after samples that say nothing of the machine: one that was skipped, and a start that failed at once.
+        for elapsed_s in [0.0, 0.3] {
+            let failed = Sample { elapsed_s, ..sample_with(7, Some("not tried")) };
+            assert!(progress.add(&failed).is_some());
+        }
+        assert!(progress.add(&disturbed(8, 0)).is_some());
         // One that is not disturbed makes repetitions worth while again.
         assert!(progress.add(&sample_with(5, None)).is_some());
         assert!(progress.add(&disturbed(6, 0)).is_none());
