@@ -71,13 +71,14 @@ pub struct Row {
     pub samples: [usize; 2],
     /// Mean in each study.
     pub means: [f64; 2],
-    /// Whether each mean is only a lower bound, since requests were not answered.
+    /// Whether each mean is only a lower bound, since requests were not answered, or the load generator was the limit of a rate.
     pub at_least: [bool; 2],
     /// Whether each mean is only an upper bound, since the load generator was the limit of a response time.
     pub at_most: [bool; 2],
     /// The second mean divided by the first; `None` if that is not positive.
     pub ratio: Option<f64>,
-    /// Interval of the ratio; `None` with fewer than three samples, or if both means are lower bounds. With a probability of 96 %, those of all
+    /// Interval of the ratio; `None` with fewer than three samples, or if the means are bounds that leave the ratio
+    /// without any. With a probability of 96 %, those of all
     /// rows contain their true ratio (Bonferroni correction).
     pub interval: Option<ConfidenceInterval>,
     /// The interval for the gate, which is narrower: the same for the rows that the gate tests.
@@ -118,7 +119,7 @@ pub enum Change {
     Different,
     /// Not significantly different.
     None,
-    /// Not known: there are too few samples, or a mean is only a lower bound.
+    /// Not known: there are too few samples, or a mean is only a bound.
     Unknown,
 }
 

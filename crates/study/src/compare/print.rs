@@ -32,9 +32,7 @@ impl fmt::Display for Comparison {
         let unknown = if unknown == 0 {
             String::new()
         } else {
-            format!(
-                "; {unknown} have too few samples, or are lower bounds, so that it cannot be told"
-            )
+            format!("; {unknown} have too few samples, or are bounds, so that it cannot be told")
         };
         entry(
             f,

@@ -287,7 +287,7 @@ impl MetricSummary {
         }
     }
 
-    /// The mean with its unit, marked if it is a lower bound, and if samples were disturbed.
+    /// The mean with its unit, marked if it is a bound, and if samples were disturbed.
     pub(crate) fn mean_text(&self, unit: &str) -> String {
         format!("{}{}", self.bound_text(unit), disturbed_mark(self.disturbed > 0))
     }
@@ -330,7 +330,7 @@ impl SampleValue {
         })
     }
 
-    /// The value with its unit, marked if it is a lower bound, and if the sample was disturbed.
+    /// The value with its unit, marked if it is a bound, and if the sample was disturbed.
     pub(crate) fn text(&self, unit: &str) -> String {
         let Self { value, bound, is_disturbed } = *self;
         let (bound, disturbed) = (bound.mark(), disturbed_mark(is_disturbed));
