@@ -18,6 +18,7 @@ use super::trial::Trial;
 use crate::definition::PathRequestScope;
 use crate::measure::Measured;
 use crate::network::TestNetwork;
+use crate::report::format::counted;
 
 /// File descriptors besides those of the sessions.
 const FILES_SPARE: u64 = 256;
@@ -115,9 +116,10 @@ fn session_figures(report: &Report, answers: bool) -> Result<Measured, String> {
         measured.lower_bounds.push("sessions".to_owned());
     }
     if served < kept {
-        measured.warnings.push(format!(
-            "{} sessions were established and do not count, since none of their packet-ins was answered",
-            kept - served
+        measured.warnings.push(counted(
+            kept - served,
+            "session was established and does not count, since none of its packet-ins was answered",
+            "sessions were established and do not count, since none of their packet-ins was answered",
         ));
     }
     if !answers {
@@ -438,7 +440,7 @@ mod tests {
         assert_eq!(
             measured.warnings,
             [
-                "1 sessions were established and do not count, since none of their packet-ins was answered"
+                "1 session was established and does not count, since none of its packet-ins was answered"
             ]
         );
         assert_eq!(measured.lower_bounds, [""; 0]);

@@ -223,14 +223,12 @@ pub(super) fn network_discovery_size(trial: &mut Trial<'_, '_>) -> Result<Measur
             }
         }
         trial.subject.controller.observe_for(PAUSE, trial.is_interrupted);
-        if !search.is_remembered {
-            search.is_remembered = remembers(
-                before,
-                || northbound.topology(),
-                || trial.subject.controller.observe_for(POLL_INTERVAL, trial.is_interrupted),
-            );
-            trial.check_interrupted()?;
-        }
+        search.look_at_memory(
+            before,
+            || northbound.topology(),
+            || trial.subject.controller.observe_for(POLL_INTERVAL, trial.is_interrupted),
+        );
+        trial.check_interrupted()?;
     }
     let leaves = search.discovered.ok_or_else(|| {
         format!("not even {} switches were discovered: {why}", FIRST_LEAVES + SPINES)
@@ -290,7 +288,7 @@ struct SizeSearch {
     max: usize,
     discovered: Option<usize>,
     failed: Option<usize>,
-    /// Whether the controller goes on listing switches that have gone.
+    /// Whether the controller, when it was last looked at, went on listing switches that had gone.
     is_remembered: bool,
 }
 
@@ -302,6 +300,19 @@ impl SizeSearch {
     /// Whether nothing more can be found out since the controller remembers the switches of a network that was not discovered.
     fn is_ended_by_memory(&self) -> bool {
         self.is_remembered && self.failed.is_some_and(|failed| self.is_open_below(failed))
+    }
+
+    /// Looks whether the controller goes on listing the switches of the last network. One that did so after a smaller network is looked at again only
+    /// when the search would end for it: it may have forgotten them since, or just be slow.
+    fn look_at_memory(
+        &mut self,
+        before: DiscoveredTopology,
+        ask: impl FnMut() -> Result<DiscoveredTopology, String>,
+        pause: impl FnMut(),
+    ) {
+        if !self.is_remembered || self.is_ended_by_memory() {
+            self.is_remembered = remembers(before, ask, pause);
+        }
     }
 
     fn is_open_below(&self, failed: usize) -> bool {
@@ -416,6 +427,33 @@ mod tests {
         // Nothing is between them.
         let known = SizeSearch { failed: Some(57), is_remembered: true, ..search };
         assert_eq!((known.next(), known.is_ended_by_memory()), (None, false));
+    }
+
+    #[test]
+    fn a_controller_that_forgets_switches_later_does_not_end_the_search() {
+        let before = answer(1, 0);
+        let look = |search: &mut SizeSearch, listed: DiscoveredTopology| {
+            let mut asked = 0;
+            let ask = || {
+                asked += 1;
+                Ok(listed)
+            };
+            search.look_at_memory(before, ask, || ());
+            asked
+        };
+        let mut search = SizeSearch::new(14, 1000);
+        search.add(14, SearchResult::Discovered);
+        assert_eq!(look(&mut search, answer(17, 56)), FORGET_ATTEMPTS);
+        // Larger networks can be told from those before.
+        search.add(28, SearchResult::Discovered);
+        assert_eq!((look(&mut search, answer(31, 112)), search.is_remembered), (0, true));
+        search.add(56, SearchResult::Failed);
+        let mut forgetful = search;
+        assert_eq!(look(&mut forgetful, before), 1);
+        assert_eq!((forgetful.next(), forgetful.is_ended_by_memory()), (Some(42), false));
+        // One that still lists them ends the search.
+        assert_eq!(look(&mut search, answer(59, 224)), FORGET_ATTEMPTS);
+        assert_eq!((search.next(), search.is_ended_by_memory()), (None, true));
     }
 
     #[test]
