@@ -30,7 +30,12 @@ impl Backoff {
 
     /// Whether the next failure counts as another one, and not as the first.
     pub(super) fn is_remembered(&self, now: Instant) -> bool {
-        self.last.is_some_and(|(_, until)| now < until + self.max)
+        self.remembered_until().is_some_and(|until| now < until)
+    }
+
+    /// Until when the next failure counts as another one; `None` if there was none.
+    pub(super) fn remembered_until(&self) -> Option<Instant> {
+        self.last.map(|(_, until)| until + self.max)
     }
 
     /// Whether the time is not over.

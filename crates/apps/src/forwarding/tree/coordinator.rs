@@ -12,6 +12,7 @@ use super::Flooding;
 use super::flow_entries::LIFETIME;
 use super::forest::{drained_count, has_all_links, is_usable, spanning_forest};
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_state};
+use super::unconfirmed_switches::UnconfirmedSwitches;
 use super::unstable_links::UnstableLinks;
 
 /// The worker that decides.
@@ -27,7 +28,7 @@ const DECISION_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long the next tree waits for switches that have not confirmed that they have no flow entries, although they cannot have any.
 /// Otherwise, it would soon be replaced by one that includes them.
-const WAIT_FOR_SWITCHES: Duration = Duration::from_secs(10);
+pub(super) const WAIT_FOR_SWITCHES: Duration = Duration::from_secs(10);
 
 /// How long the flow entries of a tree stay that is replaced although all of it works: broadcasts in flight have arrived by then, and
 /// all workers have learned of it.
@@ -47,6 +48,7 @@ pub(super) struct Coordinator {
     /// Since when a decision has waited for switches to confirm that they have no flow entries, whichever these are.
     waiting_since: Option<Instant>,
     unstable_links: UnstableLinks,
+    unconfirmed_switches: UnconfirmedSwitches,
     /// When a decision is due although nothing has changed.
     due: Option<Instant>,
     /// Whether a tree is active.
@@ -64,6 +66,21 @@ struct DecisionBasis {
     path_version: (u64, u64),
     tree_version: u64,
     states_version: u64,
+}
+
+/// What no new tree includes for a while.
+#[derive(Debug)]
+struct Exclusions {
+    /// Links that are held down.
+    links: Vec<Cable>,
+    /// Switches that did not confirm the removal of a tree, in the order of their datapath ids.
+    switches: Vec<DatapathId>,
+}
+
+impl Exclusions {
+    fn has_switch(&self, id: DatapathId) -> bool {
+        self.switches.binary_search(&id).is_ok()
+    }
 }
 
 impl DecisionBasis {
@@ -111,6 +128,9 @@ impl Coordinator {
                 self.removing_since = Some(now);
                 self.unstable_links.note_failed(&next, now, network.view());
             }
+            if next.phase == TreePhase::Removed {
+                self.note_unconfirmed(&next, now, network);
+            }
             network.publish_record(now, (), Some(next));
         }
         self.basis = Some(DecisionBasis::new(is_wanted, network.view()));
@@ -119,10 +139,24 @@ impl Coordinator {
         if depends_on_time(network.view()) {
             network.defer_work_until(now + DECISION_INTERVAL);
         }
-        let due = self.due.into_iter().chain(self.unstable_links.next_end(now)).min();
-        if let Some(due) = due {
+        let ends = [self.unstable_links.next_end(now), self.unconfirmed_switches.next_end(now)];
+        if let Some(due) = self.due.into_iter().chain(ends.into_iter().flatten()).min() {
             self.due = Some(due);
             network.defer_work_until(due);
+        }
+    }
+
+    /// Notes which switches of a tree have not confirmed its removal, which has ended without them.
+    fn note_unconfirmed(&mut self, tree: &SpanningTree, now: Instant, network: &mut Network) {
+        let members: BTreeSet<_> = tree.members().collect();
+        for id in members {
+            if is_clear(network.view(), id, tree.generation) {
+                continue;
+            }
+            self.unconfirmed_switches.on_failure(id, now);
+            network.report(|| {
+                format!("switch has not confirmed the deletion of flow entries of the spanning tree; it is left out of the tree for a while, and the controller floods to it dpid={id}")
+            });
         }
     }
 
@@ -145,12 +179,12 @@ impl Coordinator {
         let Some(tree) = SpanningTree::of(view) else {
             return self.next_tree(is_wanted, 0, now, view);
         };
-        let held_down = self.unstable_links.held_down(now);
+        let exclusions = self.exclusions(now);
         let phase = match tree.phase {
             TreePhase::Installing
                 if !is_wanted
                     || !can_complete(view, tree)
-                    || has_avoidable_links(view, tree, &held_down) =>
+                    || has_avoidable_links(view, tree, &exclusions) =>
             {
                 TreePhase::Removing
             }
@@ -163,10 +197,10 @@ impl Coordinator {
             TreePhase::Active => {
                 let is_usable_and_complete = is_wanted
                     && is_usable(view, tree)
-                    && !self.can_extend(view, tree, &held_down, now);
+                    && !self.can_extend(view, tree, &exclusions, now);
                 if !is_usable_and_complete {
                     TreePhase::Removing
-                } else if has_avoidable_links(view, tree, &held_down) {
+                } else if has_avoidable_links(view, tree, &exclusions) {
                     self.retiring_since = Some(now);
                     TreePhase::Retiring
                 } else {
@@ -210,7 +244,15 @@ impl Coordinator {
         if !self.has_waited(is_ready, WAIT_FOR_SWITCHES, now) {
             return None;
         }
-        new_tree(generation, &self.unstable_links.held_down(now), view)
+        new_tree(generation, &self.exclusions(now), view)
+    }
+
+    /// What no new tree includes now.
+    fn exclusions(&self, now: Instant) -> Exclusions {
+        Exclusions {
+            links: self.unstable_links.held_down(now),
+            switches: self.unconfirmed_switches.left_out(now),
+        }
     }
 
     /// Whether there are links to switches that a tree does not include, and no switch is changing its flow entries, or they have had the
@@ -219,7 +261,7 @@ impl Coordinator {
         &mut self,
         view: &NetworkView,
         tree: &SpanningTree,
-        held_down: &[Cable],
+        exclusions: &Exclusions,
         now: Instant,
     ) -> bool {
         let is_idle = |id| {
@@ -227,7 +269,7 @@ impl Coordinator {
                 || is_clear(view, id, tree.generation)
         };
         let is_ready = view.switches().all(|(id, _)| is_idle(id));
-        self.has_waited(is_ready, FORGET_AFTER, now) && has_more_links(view, tree, held_down)
+        self.has_waited(is_ready, FORGET_AFTER, now) && has_more_links(view, tree, exclusions)
     }
 
     /// Whether a decision need not wait for switches any more: all are ready, or it has waited for so long. Switches that reconnect in
@@ -269,9 +311,11 @@ fn traffic(view: &NetworkView, id: DatapathId) -> Option<TreeTraffic> {
 }
 
 /// The tree after `generation` over the switches that are ready for it, if there is a link.
-fn new_tree(generation: u64, held_down: &[Cable], view: &NetworkView) -> Option<SpanningTree> {
-    let may_join = |id| is_clear(view, id, generation) && traffic(view, id).is_some();
-    let links = spanning_forest(view, held_down, may_join);
+fn new_tree(generation: u64, exclusions: &Exclusions, view: &NetworkView) -> Option<SpanningTree> {
+    let may_join = |id| {
+        is_clear(view, id, generation) && traffic(view, id).is_some() && !exclusions.has_switch(id)
+    };
+    let links = spanning_forest(view, &exclusions.links, may_join);
     let mut ends = links.iter().flatten().map(|end| end.switch);
     let all_match_groups = ends.all(|id| traffic(view, id) == Some(TreeTraffic::Groups));
     let traffic = if all_match_groups { TreeTraffic::Groups } else { TreeTraffic::Broadcast };
@@ -300,19 +344,22 @@ fn can_complete(view: &NetworkView, tree: &SpanningTree) -> bool {
 }
 
 /// Whether a tree has links that are to carry no traffic, and others would do.
-fn has_avoidable_links(view: &NetworkView, tree: &SpanningTree, held_down: &[Cable]) -> bool {
+fn has_avoidable_links(view: &NetworkView, tree: &SpanningTree, exclusions: &Exclusions) -> bool {
     let drained = drained_count(view, &tree.links);
     if drained == 0 {
         return false;
     }
     let members: BTreeSet<_> = tree.members().collect();
-    drained > drained_count(view, &spanning_forest(view, held_down, |id| members.contains(&id)))
+    let forest = spanning_forest(view, &exclusions.links, |id| members.contains(&id));
+    drained > drained_count(view, &forest)
 }
 
 /// Whether there are links to switches that are ready for a tree which does not include them.
-fn has_more_links(view: &NetworkView, tree: &SpanningTree, held_down: &[Cable]) -> bool {
+fn has_more_links(view: &NetworkView, tree: &SpanningTree, exclusions: &Exclusions) -> bool {
     let may_join = |id| match tree_state(view, id) {
-        Some(SwitchTreeState::Clear { traffic, .. }) => traffic.is_some(),
+        Some(SwitchTreeState::Clear { traffic, .. }) => {
+            traffic.is_some() && !exclusions.has_switch(id)
+        }
         Some(SwitchTreeState::Installed(_)) => true,
         None => false,
     };
@@ -321,7 +368,8 @@ fn has_more_links(view: &NetworkView, tree: &SpanningTree, held_down: &[Cable]) 
         let joinable = view.switches().filter(|&(id, _)| may_join(id)).count();
         joinable > tree.links.len() + 1
     };
-    may_have_more_links() && spanning_forest(view, held_down, may_join).len() > tree.links.len()
+    may_have_more_links()
+        && spanning_forest(view, &exclusions.links, may_join).len() > tree.links.len()
 }
 
 #[cfg(test)]
@@ -525,6 +573,43 @@ mod tests {
         decisions.confirm_clear(&[4], 1);
         assert_eq!(decisions.with_reconnecting([8, 9], 5, 123), Some(TreePhase::Active));
         assert_eq!(decisions.with_reconnecting([8, 9], 5, 130), Some(TreePhase::Removing));
+    }
+
+    /// Otherwise, the others would have a tree for seconds out of every two minutes.
+    #[test]
+    fn a_switch_that_has_the_others_wait_for_two_minutes_is_left_out_longer_each_time() {
+        let mut decisions = Decisions::new();
+        decisions.confirm_clear(&[1, 2, 3, 4], 0);
+        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
+        decisions.confirm_installed(&[1, 2, 3, 4], 1);
+        let mut lost_at = 300;
+        for (generation, left_out) in (1..).step_by(2).zip([60, 120, 240, 480]) {
+            assert_eq!(decisions.at(lost_at), Some(TreePhase::Active), "{left_out}");
+            assert_eq!(decisions.members(), [1, 2, 3, 4], "{left_out}");
+            decisions.disconnect(4);
+            assert_eq!(decisions.at(lost_at + 1), Some(TreePhase::Removing));
+            decisions.confirm_clear(&[1, 2, 3], generation);
+            let removed_at = lost_at + 121;
+            assert_eq!(decisions.at(removed_at - 1), Some(TreePhase::Removing));
+            assert_eq!(decisions.at(removed_at), Some(TreePhase::Installing));
+            assert_eq!(decisions.members(), [1, 2, 3], "{left_out}");
+            decisions.confirm_installed(&[1, 2, 3], generation + 1);
+            // Its worker may be another one, and not know that it has failed.
+            decisions.connect(4);
+            decisions.confirm_clear(&[4], generation + 1);
+            let again_at = removed_at + left_out;
+            assert_eq!(decisions.at(removed_at + 1), Some(TreePhase::Active), "{left_out}");
+            assert_eq!(decisions.at(again_at - 1), Some(TreePhase::Active), "{left_out}");
+            assert_eq!(
+                decisions.coordinator.due,
+                Some(decisions.start + Duration::from_secs(again_at))
+            );
+            assert_eq!(decisions.at(again_at), Some(TreePhase::Removing), "{left_out}");
+            decisions.confirm_clear(&[1, 2, 3, 4], generation + 1);
+            assert_eq!(decisions.at(again_at + 1), Some(TreePhase::Installing), "{left_out}");
+            decisions.confirm_installed(&[1, 2, 3, 4], generation + 2);
+            lost_at = again_at + 2;
+        }
     }
 
     /// A switch may have confirmed that it has no entries before it learned of the last tree.

@@ -12,6 +12,7 @@ mod member;
 mod ports;
 mod reach;
 mod state;
+mod unconfirmed_switches;
 mod unstable_links;
 
 use std::sync::Arc;
@@ -175,7 +176,7 @@ impl Trees {
         self.coordinator.is_active()
     }
 
-    /// Switches of this worker that prevent a tree as they do not confirm their flow entries.
+    /// Switches of this worker that do not confirm the deletion of their flow entries.
     pub(super) fn unconfirmed(&self) -> usize {
         self.members.unconfirmed()
     }
