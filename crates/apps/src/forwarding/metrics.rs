@@ -110,7 +110,7 @@ impl Forwarding {
             ),
             (
                 "forwarding_tree_unconfirmed",
-                "Switches that do not confirm the deletion of flow entries of the spanning tree; the next one waits for each for two minutes at most",
+                "Switches that do not confirm the deletion of flow entries of the spanning tree; a new one waits for them: two minutes at most if they were part of the last one, otherwise ten seconds",
                 self.trees.unconfirmed(),
             ),
             (

@@ -13,7 +13,7 @@ use sluice_sdk::{Ctx, Network, SwitchIndex};
 use super::super::multicast::Multicast;
 use super::Flooding;
 use super::backoff::Backoff;
-use super::coordinator::FORGET_AFTER;
+use super::coordinator::{FORGET_AFTER, WAIT_FOR_SWITCHES};
 use super::flow_entries::{self, LIFETIME, TreeEntries};
 use super::ports::TreePorts;
 use super::state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
@@ -51,8 +51,9 @@ const UNCONFIRMED_RETRY: Duration = Duration::from_secs(1);
 /// Longest of these times; a switch that has not failed for as long after one is over starts anew.
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
-/// Switches without a connection whose failures are remembered. Beyond, a switch is tried again when it reconnects. Networks have fewer
-/// switches that fail, and an entry takes some dozen bytes.
+/// Switches without a connection whose failures are remembered. Beyond, those that would be forgotten first are tried again when they
+/// reconnect; and before others those that did not confirm a deletion, since any client can fail to do so, under any datapath id. Networks
+/// have fewer switches that fail, and an entry takes some dozen bytes.
 const BACKOFFS_KEPT_MAX: usize = 1024;
 
 /// The switches of this worker.
@@ -107,6 +108,15 @@ impl Backoffs {
     fn are_remembered(&self, now: Instant) -> bool {
         let all = [&self.left_out, &self.without_groups, &self.unconfirmed];
         all.iter().any(|backoff| backoff.is_remembered(now))
+    }
+
+    /// How much it matters to remember them: whether the switch had entries of a tree when it failed, and until when it is remembered.
+    fn value(&self, now: Instant) -> (bool, Option<Instant>) {
+        let [left_out, without_groups, unconfirmed] =
+            [&self.left_out, &self.without_groups, &self.unconfirmed]
+                .map(Backoff::remembered_until);
+        let had_entries = left_out.max(without_groups).filter(|&until| now < until);
+        (had_entries.is_some(), had_entries.or(unconfirmed))
     }
 }
 
@@ -211,7 +221,7 @@ impl Members {
         ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
     }
 
-    /// Switches that prevent a tree as they do not confirm the deletion of their flow entries.
+    /// Switches that have not confirmed the deletion of their flow entries in time. The next tree waits for them for a while.
     pub(super) fn unconfirmed(&self) -> usize {
         let is_unconfirmed = |member: &&Member| {
             matches!(member.state, MemberState::Clearing { is_reported: true, .. })
@@ -283,9 +293,18 @@ impl Members {
             network.publish_record::<StaleTreePort>(now, at, None);
         }
         if member.backoffs.are_remembered(now) {
-            self.backoffs.retain(|(_, backoffs)| backoffs.are_remembered(now));
-            if self.backoffs.len() < BACKOFFS_KEPT_MAX {
-                self.backoffs.push((id, member.backoffs));
+            self.keep_backoffs(id, member.backoffs, now);
+        }
+    }
+
+    /// Remembers the failures of a switch that has disconnected, and forgets those of another one if there are too many.
+    fn keep_backoffs(&mut self, id: DatapathId, backoffs: Backoffs, now: Instant) {
+        self.backoffs.retain(|(_, backoffs)| backoffs.are_remembered(now));
+        self.backoffs.push((id, backoffs));
+        if self.backoffs.len() > BACKOFFS_KEPT_MAX {
+            let values = self.backoffs.iter().map(|(_, backoffs)| backoffs.value(now));
+            if let Some((at, _)) = values.enumerate().min_by_key(|&(_, value)| value) {
+                self.backoffs.swap_remove(at);
             }
         }
     }
@@ -428,9 +447,9 @@ impl Member {
                 if !*is_reported && is_over(*since, CONFIRM_TIMEOUT) =>
             {
                 *is_reported = true;
-                let minutes = FORGET_AFTER.as_secs() / 60;
+                let (minutes, seconds) = (FORGET_AFTER.as_secs() / 60, WAIT_FOR_SWITCHES.as_secs());
                 ctx.network.report(|| {
-                    format!("switch does not answer BARRIER_REQUEST; until it does, but for {minutes} minutes at most, there is no spanning tree and the controller floods to each switch dpid={id}")
+                    format!("switch does not answer BARRIER_REQUEST; the next spanning tree waits for it, {minutes} minutes at most if it was part of the last one, otherwise {seconds} seconds; it is then left out, and the controller floods to it dpid={id}")
                 });
                 true
             }
@@ -773,6 +792,42 @@ mod tests {
             switch.tick();
             assert_eq!(switch.traffic(), Some(TreeTraffic::Groups), "{seconds}");
         }
+    }
+
+    /// Any client can disconnect before it confirms a deletion, under any datapath id.
+    #[test]
+    fn clients_that_confirm_nothing_do_not_have_failures_of_other_switches_forgotten() {
+        let mut switch = OneSwitch::cleared();
+        let now = switch.now;
+        let fail = |members: &mut Members, id: u64, had_entries: bool, now| {
+            let mut backoffs = Backoffs::default();
+            if had_entries {
+                backoffs.left_out.on_failure(now);
+            } else {
+                backoffs.unconfirmed.on_failure(now);
+            }
+            members.keep_backoffs(DatapathId(id), backoffs, now);
+        };
+        let has = |members: &Members, id| members.backoffs.iter().any(|kept| kept.0.0 == id);
+        let members = &mut switch.members;
+        let max = BACKOFFS_KEPT_MAX as u64;
+        let after = |ms| now + Duration::from_millis(ms);
+        // The last ones fill it: the first of them is forgotten, and no switch that had entries.
+        (0..10).for_each(|id| fail(members, id, true, after(id)));
+        (10..=max).for_each(|id| fail(members, id, false, after(id)));
+        assert_eq!(members.backoffs.len(), BACKOFFS_KEPT_MAX);
+        assert!((0..10).all(|id| has(members, id)) && !has(members, 10) && has(members, max));
+        // A switch that had entries replaces one of them as well.
+        fail(members, max + 1, true, after(max + 1));
+        assert!(has(members, max + 1) && !has(members, 11) && has(members, 12));
+        // If there are only such switches, it replaces the one that would be forgotten first, and others are forgotten at once.
+        (max + 2..2 * max - 9).for_each(|id| fail(members, id, true, after(id)));
+        assert!(has(members, 0) && !has(members, max));
+        fail(members, 2 * max, false, after(2 * max));
+        assert!(has(members, 0) && !has(members, 2 * max));
+        fail(members, 2 * max, true, after(2 * max));
+        assert!(!has(members, 0) && has(members, 1) && has(members, 2 * max));
+        assert_eq!(members.backoffs.len(), BACKOFFS_KEPT_MAX);
     }
 
     #[test]
