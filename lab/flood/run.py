@@ -35,11 +35,12 @@ class Controller(lab.Subject):
         return sum(map(float, values))
 
     def counts(self):
-        """Seconds that the worker was busy, connections accepted, and SYNs dropped."""
+        """Seconds that the worker was busy and that sessions took of it, connections accepted, and SYNs dropped."""
         return {
             "worker_busy_s": self.metric("sluice_worker_busy_seconds_total"),
             "accepted": self.metric("sluice_connections_accepted_total"),
             "dropped": self.metric("sluice_syns_dropped_total"),
+            "worker_sessions_s": self.metric("sluice_worker_sessions_seconds_total"),
         }
 
 
@@ -66,7 +67,8 @@ def main():
     controllers = {"without": Controller("without the filter", False), "with": Controller("with the filter", True)}
     lab.table("flood", "connections", "filter", "accepted per second", "dropped per second", "M/s", "M/s relative to none",
               "worker, us per answer", "p99 at 100 000/s, us", "p99 relative to none")
-    for payload, rate in CASES:
+    wanted = sys.argv[1:]
+    for payload, rate in [case for case in CASES if not wanted or case[0] in wanted]:
         runs = {key: {"throughput": [], "latency": []} for key in ("none", *controllers)}
         for _ in range(lab.rounds(3)):
             for kind, arguments in (("throughput", THROUGHPUT), ("latency", LATENCY)):
