@@ -86,7 +86,7 @@ mod tests {
             ("SLUICE_TOPOLOGY__SECRET", "0123"),
             // Those of tools, of the terminal and of the user.
             ("SLUICE_TOKEN", "0123"),
-            ("SLUICE_CONTROLLERS", "/home/x"),
+            ("SLUICE_CONTROLLERS", "/own/controllers"),
             ("SSH_TTY", "/dev/pts/1"),
             ("GOOGLE_API_KEY", "0123"),
         ];
