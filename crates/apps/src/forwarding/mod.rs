@@ -150,6 +150,7 @@ pub struct Forwarding {
     fast_paths: Vec<Option<Box<SwitchFastPath>>>,
     counters: Counters,
     last_sweep: Option<Instant>,
+    last_tick: Option<Instant>,
 }
 
 /// A packet-in with its parsed Ethernet header and its origin.
@@ -222,6 +223,7 @@ impl Forwarding {
             fast_paths: Vec::new(),
             counters: Counters::default(),
             last_sweep: None,
+            last_tick: None,
         }
     }
 
@@ -231,6 +233,18 @@ impl Forwarding {
         self.multicast.configure(cfg.multicast, cfg.floods_per_s_max);
         self.ranks.configure(cfg.matching);
         self.apply_matching(None);
+    }
+
+    /// What is done once for all switches whose ticks are in the same iteration.
+    fn tick_once(&mut self, ctx: &mut Ctx<'_>) {
+        self.expire_refused_matches(ctx);
+        if let Some(has_demand) = self.group_streams.demand(ctx.now) {
+            let worker = ctx.network.worker();
+            ctx.publish_record(worker, has_demand.then_some(TreeDemand));
+        }
+        self.counters.stale_deletions +=
+            self.repair.repeat_due(ctx.now, &mut self.switches, ctx.network);
+        self.counters.stale_deletions += self.switches.delete_conflicting(ctx.now, ctx.network);
     }
 
     /// Forgets the streams of a switch, and deletes their flow entries.
@@ -387,20 +401,16 @@ impl App for Forwarding {
             |out| write_permanent(out, miss_send_len),
             ctx,
         );
-        self.expire_refused_matches(ctx);
         self.multicast.tick(ctx);
         self.tick_drains(ctx.datapath_id, ctx.now, ctx.network);
         self.trees.tick(self.cfg.flooding, &self.multicast, ctx);
         if self.group_streams.has_streams(ctx.datapath_id) {
             self.refresh_streams(ctx.datapath_id, ctx.now, ctx.network);
         }
-        if let Some(has_demand) = self.group_streams.demand(ctx.now) {
-            let worker = ctx.network.worker();
-            ctx.publish_record(worker, has_demand.then_some(TreeDemand));
+        if self.last_tick != Some(ctx.now) {
+            self.last_tick = Some(ctx.now);
+            self.tick_once(ctx);
         }
-        self.counters.stale_deletions +=
-            self.repair.repeat_due(ctx.now, &mut self.switches, ctx.network);
-        self.counters.stale_deletions += self.switches.delete_conflicting(ctx.now, ctx.network);
     }
 
     fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
