@@ -42,7 +42,7 @@ run: release ## build the controller and start it; ARGS="--app hub" passes optio
 play: release ## controller and emulated network on the terminal; ARGS="--topo ring,4" passes options
 	@exec $(SLUICE_BIN) play $(ARGS)
 
-test: ## all tests, with their set-up; needs root, 25 to 45 minutes on two cores
+test: ## all tests, with their set-up; needs root, about an hour on two cores
 	@CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_CODEGEN_UNITS=2 UNOPTIMISED=sluice-openflow scripts/steps.sh $(steps)
 
 check: ## the quick tests, for while you work

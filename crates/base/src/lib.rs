@@ -1,4 +1,4 @@
-//! Histograms, metrics, seeded random numbers, hash maps and other collections. Nothing about networks.
+//! Histograms, metrics, seeded random numbers, hash maps and other collections, sorting. Nothing about networks.
 
 mod collections;
 mod folded_multiply;
