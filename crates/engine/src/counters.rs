@@ -458,12 +458,12 @@ impl MetricsSource for CounterRegistry {
         let gauges: [MetricRow<u64>; 3] = [
             (
                 "handshakes_pending",
-                "Connections in the handshake, or that wait since their datapath id is in use or their worker is busy",
+                "Connections in the handshake, or that wait since their datapath id is in use or all workers are busy",
                 |c| c.handshakes_pending.get(),
             ),
             (
                 "switches_waiting",
-                "Switches that have completed the handshake and wait until their worker has time for them",
+                "Switches that have completed the handshake and wait until a worker has time for them",
                 |c| c.switches_waiting.get(),
             ),
             ("backlog_bytes", "Bytes queued for switches that do not read fast enough", |c| {

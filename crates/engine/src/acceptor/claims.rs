@@ -12,7 +12,7 @@ use crate::messages::SessionId;
 /// Connections that claim a datapath id which another connection has, at most one for each.
 ///
 /// The session that has the datapath id is probed, unless it is being closed anyway. If it answers in time, the claimant is closed; otherwise that session is, and
-/// the claimant takes its place as soon as it has disconnected.
+/// it is the turn of the claimant as soon as it has disconnected and a worker has time.
 #[derive(Debug, Default)]
 pub(crate) struct DuplicateClaims {
     /// By the session that has the datapath id.

@@ -17,11 +17,10 @@ use crate::messages::{SessionId, SwitchLocation, ToWorker};
 use crate::outstanding::OutstandingRequests;
 use crate::worker::ports::limit_ports;
 
-/// Switches that wait and are placed in one iteration, at most. Those that claim a datapath id in use take no time of the budget.
+/// Switches that wait and are placed in one iteration, at most. What those that claim a datapath id in use take of the budget is known later.
 const PLACED_MAX: usize = 32;
 
-/// Bytes that are read from a switch while it waits, and those of one read. If it has sent more, it is not noticed that it disconnects, as
-/// nothing is read any more.
+/// A switch that waits is not read any more once it has sent more than this. It is then not noticed that it disconnects.
 const KEPT_MAX: usize = 16 << 10;
 
 impl<I: Io, A: App> AcceptorState<I, A> {
@@ -84,6 +83,8 @@ impl<I: Io, A: App> AcceptorState<I, A> {
         let key = self.waiting.insert(pending.origin, id);
         pending.waiting = Some(WaitingSwitch { key, features });
         self.publish_waiting_count();
+        // One that has waited for its datapath id was not read.
+        io.set_reading(id, Reading::On);
         self.limit_kept_bytes(io, id);
     }
 

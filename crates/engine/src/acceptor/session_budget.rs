@@ -93,8 +93,11 @@ impl SessionBudget {
         if counters.is_waiting() {
             let busy = counters.busy();
             let elapsed = now.saturating_duration_since(self.waited_at);
-            added += elapsed.saturating_sub(busy.saturating_sub(self.busy));
-            (self.waited_at, self.busy) = (now, busy);
+            // `now` may be older than what the worker has counted; such a difference must not add up.
+            if let Some(idle) = elapsed.checked_sub(busy.saturating_sub(self.busy)) {
+                added += idle;
+                (self.waited_at, self.busy) = (now, busy);
+            }
         }
         let in_sessions = counters.in_sessions();
         let taken = in_sessions.saturating_sub(self.in_sessions);
@@ -220,6 +223,24 @@ mod tests {
         worker.counters.begin_iteration();
         worker.hand_over(Duration::from_secs(9));
         assert_eq!(worker.budget.handed_over, 32 + 32);
+    }
+
+    /// The acceptor reads its clock at the beginning of an iteration, and the counters of the worker later in it.
+    #[test]
+    fn a_saturated_worker_is_not_idle_because_the_acceptors_clock_was_read_earlier() {
+        let mut worker = WorkerTime::new(MS, Duration::ZERO, MS);
+        let start = worker.now;
+        for n in 1..110 {
+            if n == 10 {
+                worker.budget.left_ns = 0;
+            }
+            worker.counters.end_iteration(Duration::ZERO, MS);
+            let age = if n % 2 == 0 { MS / 10 } else { MS * 9 / 10 };
+            worker.budget.update(&worker.counters, start + MS * n - age);
+        }
+        // A hundredth of 100 ms.
+        let left = worker.budget.left_ns;
+        assert!((nanoseconds(MS) * 9 / 10..nanoseconds(MS) * 2).contains(&left), "{left}");
     }
 
     #[test]

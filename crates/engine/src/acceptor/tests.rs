@@ -403,8 +403,9 @@ fn a_worker_that_is_stuck_does_not_keep_switches_from_another_one() {
 fn a_switch_whose_datapath_id_is_free_again_waits_like_others() {
     let mut busy = BusyWorker::new(Config::default());
     busy.take_over(IN_FLIGHT_MAX);
+    let mut claimants = vec![];
     for datapath_id in 1..=8 {
-        busy.connect(3, datapath_id);
+        claimants.push(busy.connect(3, datapath_id));
         assert_eq!(busy.test.next_worker_message(), "probe");
     }
     for datapath_id in 101..101 + IN_FLIGHT_MAX {
@@ -415,7 +416,11 @@ fn a_switch_whose_datapath_id_is_free_again_waits_like_others() {
         busy.test.to_acceptor.send(ToAcceptor::Disconnected(SessionId(session)));
     }
     assert_eq!((busy.test.next_worker_message(), busy.test.waiting()), ("none", 8));
+    // It has nothing left to read, so that it does not reset the connection.
+    busy.kernel.peer_receive(claimants[0], 1 << 20);
+    busy.kernel.peer_close(claimants[0]);
+    assert_eq!((busy.test.next_worker_message(), busy.test.waiting()), ("none", 7));
     busy.take_over(9);
     let placed: Vec<_> = std::iter::from_fn(|| busy.test.next_switch()).map(|it| it.0).collect();
-    assert_eq!(placed, (1..=8).collect::<Vec<_>>());
+    assert_eq!(placed, (2..=8).collect::<Vec<_>>());
 }

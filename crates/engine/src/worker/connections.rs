@@ -99,9 +99,7 @@ impl<I: Io, A: App> WorkerState<I, A> {
         let (began, is_new) = (io.now(), connection.counters.is_none());
         self.adopt(io, connection, features);
         self.session_time.calls += io.now() - began;
-        if is_new {
-            self.counters().sessions_begun.add(1);
-        }
+        self.session_time.begun += u64::from(is_new);
     }
 
     /// Adds a switch: notifies the applications, and processes what was sent to it and what it has sent meanwhile.
@@ -196,12 +194,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
     }
 
     fn probe(&mut self, io: &mut I, session_id: SessionId) {
+        let began = io.now();
         let Some(id) = self.switches.find(session_id) else { return };
         if let Some(switch) = self.switches.get_mut(id) {
             switch.is_probed = true;
             switch.session.probe(self.now, &mut self.urgent);
         }
         self.send_replies(io, id);
+        self.session_time.calls += io.now() - began;
     }
 
     /// Closes the connection of a switch, or cleans up after it was closed, and notifies applications and other threads.

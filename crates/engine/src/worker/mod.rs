@@ -114,7 +114,9 @@ const CAUSED_MAX: u32 = 4;
 /// How much of an iteration the beginnings and ends of sessions take. Applications and other threads are notified after the reads.
 #[derive(Debug, Default)]
 struct SessionTime {
-    /// Of the calls that begin and end sessions.
+    /// Sessions that have begun, or could not begin.
+    begun: u64,
+    /// Of the calls that begin and end sessions, or probe them for another connection.
     calls: Duration,
     /// When the reads were done, if sessions may have begun or ended.
     reads_done_at: Option<Instant>,
@@ -366,9 +368,14 @@ impl<I: Io, A: App> WorkerState<I, A> {
         self.flush(io);
         self.open_gates(io);
         let now = io.now();
-        let in_sessions = std::mem::take(&mut self.session_time).total(now);
+        let sessions = std::mem::take(&mut self.session_time);
+        let in_sessions = sessions.total(now);
         if in_sessions > Duration::ZERO {
             self.counters().add_in_sessions(in_sessions);
+        }
+        // After that: what counts as begun is paid for.
+        if sessions.begun > 0 {
+            self.counters().sessions_begun.add(sessions.begun);
         }
         self.counters().end_iteration(now - self.started, now - self.now);
     }

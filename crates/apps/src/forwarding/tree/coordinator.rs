@@ -43,8 +43,8 @@ pub(super) struct Coordinator {
     started: Option<Instant>,
     /// Since when the tree is retiring.
     retiring_since: Option<Instant>,
-    /// When the removal of the last tree began: its flow entries were sent before.
-    removing_since: Option<Instant>,
+    /// The removal of the last tree.
+    removal: Option<Removal>,
     /// Since when a decision has waited for switches to confirm that they have no flow entries, whichever these are.
     waiting_since: Option<Instant>,
     unstable_links: UnstableLinks,
@@ -94,6 +94,23 @@ impl DecisionBasis {
     }
 }
 
+/// The removal of a tree.
+#[derive(Debug)]
+struct Removal {
+    /// When it began: the flow entries of the tree were sent before.
+    since: Instant,
+    /// The switches that have confirmed it. They get no entries of this tree any more, whatever becomes of their links.
+    confirmed: BTreeSet<DatapathId>,
+    /// A tree was wanted all the time.
+    is_wanted: bool,
+}
+
+impl Removal {
+    fn new(now: Instant) -> Self {
+        Self { since: now, confirmed: BTreeSet::new(), is_wanted: true }
+    }
+}
+
 impl Coordinator {
     /// As [`decide`](Self::decide), but not before [`DECISION_INTERVAL`] has passed since the last time.
     pub(super) fn decide_soon(&mut self, flooding: Flooding, now: Instant, network: &mut Network) {
@@ -122,10 +139,13 @@ impl Coordinator {
         self.decided_at = Some(now);
         self.due = None;
         let is_wanted = flooding.wants_tree(network.view());
+        if let Some(removal) = &mut self.removal {
+            removal.is_wanted &= is_wanted;
+        }
         while let Some(next) = self.next(is_wanted, now, network.view()) {
             self.waiting_since = None;
             if next.phase == TreePhase::Removing {
-                self.removing_since = Some(now);
+                self.removal = Some(Removal::new(now));
                 self.unstable_links.note_failed(&next, now, network.view());
             }
             if next.phase == TreePhase::Removed {
@@ -146,13 +166,12 @@ impl Coordinator {
         }
     }
 
-    /// Notes which switches of a tree have not confirmed its removal, which has ended without them.
+    /// Notes which switches of a tree have not confirmed its removal, which has ended without them; not if no tree was wanted meanwhile: then
+    /// nobody has waited for them, and they are not asked.
     fn note_unconfirmed(&mut self, tree: &SpanningTree, now: Instant, network: &mut Network) {
+        let Some(removal) = self.removal.take().filter(|removal| removal.is_wanted) else { return };
         let members: BTreeSet<_> = tree.members().collect();
-        for id in members {
-            if is_clear(network.view(), id, tree.generation) {
-                continue;
-            }
+        for &id in members.difference(&removal.confirmed) {
             self.unconfirmed_switches.on_failure(id, now);
             network.report(|| {
                 format!("switch has not confirmed the deletion of flow entries of the spanning tree; it is left out of the tree for a while, and the controller floods to it dpid={id}")
@@ -222,9 +241,11 @@ impl Coordinator {
 
     /// Whether no switch has flow entries of the tree any more: all have confirmed it, or the last ones have expired.
     fn is_removed(&mut self, view: &NetworkView, tree: &SpanningTree, now: Instant) -> bool {
-        let since = *self.removing_since.get_or_insert(now);
-        now.saturating_duration_since(since) >= FORGET_AFTER
-            || tree.members().all(|id| is_clear(view, id, tree.generation))
+        let removal = self.removal.get_or_insert_with(|| Removal::new(now));
+        let clear = tree.members().filter(|id| is_clear(view, *id, tree.generation));
+        removal.confirmed.extend(clear);
+        now.saturating_duration_since(removal.since) >= FORGET_AFTER
+            || tree.members().all(|id| removal.confirmed.contains(&id))
     }
 
     /// The tree after `generation`, if all switches are ready for it, or have had the time, and there is a link. No switch has flow
@@ -440,6 +461,7 @@ mod tests {
         info: SwitchInfo,
         start: Instant,
         now: Instant,
+        flooding: Flooding,
     }
 
     impl Decisions {
@@ -447,8 +469,8 @@ mod tests {
             let mut net = TestNetwork::new(&Config::default(), &TestLinks::leaf_spine(1, 3), 1);
             let (network, now) = (net.workers.remove(0).network, net.now);
             let info = network.view().switch(DatapathId(4)).unwrap().clone();
-            let mut decisions =
-                Self { coordinator: Coordinator::default(), network, info, start: now, now };
+            let (coordinator, flooding) = (Coordinator::default(), Flooding::Tree);
+            let mut decisions = Self { coordinator, network, info, start: now, now, flooding };
             decisions.at(1);
             decisions
         }
@@ -457,7 +479,7 @@ mod tests {
         fn at(&mut self, seconds: u64) -> Option<TreePhase> {
             self.now = self.start + Duration::from_secs(seconds);
             self.network.begin_iteration(self.now);
-            self.coordinator.decide_soon(Flooding::Tree, self.now, &mut self.network);
+            self.coordinator.decide_soon(self.flooding, self.now, &mut self.network);
             phase(&self.network)
         }
 
@@ -610,6 +632,42 @@ mod tests {
             decisions.confirm_installed(&[1, 2, 3, 4], generation + 2);
             lost_at = again_at + 2;
         }
+    }
+
+    /// As when its links change shortly before the two minutes are over.
+    #[test]
+    fn a_switch_that_has_confirmed_the_removal_once_is_not_left_out() {
+        let mut decisions = Decisions::new();
+        decisions.confirm_clear(&[1, 2, 3, 4], 0);
+        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
+        decisions.confirm_installed(&[1, 2, 3, 4], 1);
+        assert_eq!(decisions.at(300), Some(TreePhase::Active));
+        decisions.disconnect(4);
+        assert_eq!(decisions.at(301), Some(TreePhase::Removing));
+        decisions.confirm_clear(&[1, 2, 3], 1);
+        assert_eq!(decisions.at(400), Some(TreePhase::Removing));
+        decisions.confirm(2, None);
+        assert_eq!(decisions.at(421), Some(TreePhase::Removed));
+        decisions.confirm_clear(&[2], 1);
+        assert_eq!(decisions.at(422), Some(TreePhase::Installing));
+        assert_eq!(decisions.members(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn nobody_is_left_out_if_no_tree_was_wanted_during_the_removal() {
+        let mut decisions = Decisions::new();
+        decisions.confirm_clear(&[1, 2, 3, 4], 0);
+        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
+        decisions.confirm_installed(&[1, 2, 3, 4], 1);
+        assert_eq!(decisions.at(300), Some(TreePhase::Active));
+        decisions.flooding = Flooding::Controller;
+        assert_eq!(decisions.at(301), Some(TreePhase::Removing));
+        decisions.confirm_clear(&[1, 2, 3], 1);
+        assert_eq!(decisions.at(421), Some(TreePhase::Removed));
+        decisions.flooding = Flooding::Tree;
+        decisions.confirm_clear(&[4], 1);
+        assert_eq!(decisions.at(422), Some(TreePhase::Installing));
+        assert_eq!(decisions.members(), [1, 2, 3, 4]);
     }
 
     /// A switch may have confirmed that it has no entries before it learned of the last tree.

@@ -51,9 +51,9 @@ const UNCONFIRMED_RETRY: Duration = Duration::from_secs(1);
 /// Longest of these times; a switch that has not failed for as long after one is over starts anew.
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
-/// Switches without a connection whose failures are remembered. Beyond, those that would be forgotten first are tried again when they
-/// reconnect; and before others those that did not confirm a deletion, since any client can fail to do so, under any datapath id. Networks
-/// have fewer switches that fail, and an entry takes some dozen bytes.
+/// Switches without a connection whose failures are remembered. If there are more, the one with the least time left is forgotten. Those that
+/// only did not confirm a deletion go first, since any client can fail to do so, under any datapath id. Networks have fewer switches that
+/// fail, and an entry takes some dozen bytes.
 const BACKOFFS_KEPT_MAX: usize = 1024;
 
 /// The switches of this worker.
