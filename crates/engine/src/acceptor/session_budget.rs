@@ -235,8 +235,8 @@ mod tests {
                 worker.budget.left_ns = 0;
             }
             worker.counters.end_iteration(Duration::ZERO, MS);
-            let age = if n % 2 == 0 { MS / 10 } else { MS * 9 / 10 };
-            worker.budget.update(&worker.counters, start + MS * n - age);
+            let tenths = if n % 2 == 0 { 9 } else { 1 };
+            worker.budget.update(&worker.counters, start + MS * (n - 1) + MS * tenths / 10);
         }
         // A hundredth of 100 ms.
         let left = worker.budget.left_ns;
