@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::DatapathId;
 use sluice_sdk::Network;
-use sluice_sdk::view::{Cable, NetworkView};
+use sluice_sdk::view::NetworkView;
 
 use super::Flooding;
+use super::exclusions::{Exclusions, FailedParts};
 use super::flow_entries::LIFETIME;
 use super::forest::{drained_count, has_all_links, is_usable, spanning_forest};
 use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_state};
-use super::unconfirmed_switches::UnconfirmedSwitches;
-use super::unstable_links::UnstableLinks;
 
 /// The worker that decides.
 const COORDINATOR: usize = 0;
@@ -47,8 +46,7 @@ pub(super) struct Coordinator {
     removal: Option<Removal>,
     /// Since when a decision has waited for switches to confirm that they have no flow entries, whichever these are.
     waiting_since: Option<Instant>,
-    unstable_links: UnstableLinks,
-    unconfirmed_switches: UnconfirmedSwitches,
+    failed: FailedParts,
     /// When a decision is due although nothing has changed.
     due: Option<Instant>,
     /// Whether a tree is active.
@@ -66,21 +64,6 @@ struct DecisionBasis {
     path_version: (u64, u64),
     tree_version: u64,
     states_version: u64,
-}
-
-/// What no new tree includes for a while.
-#[derive(Debug)]
-struct Exclusions {
-    /// Links that are held down.
-    links: Vec<Cable>,
-    /// Switches that did not confirm the removal of a tree, in the order of their datapath ids.
-    switches: Vec<DatapathId>,
-}
-
-impl Exclusions {
-    fn has_switch(&self, id: DatapathId) -> bool {
-        self.switches.binary_search(&id).is_ok()
-    }
 }
 
 impl DecisionBasis {
@@ -146,7 +129,7 @@ impl Coordinator {
             self.waiting_since = None;
             if next.phase == TreePhase::Removing {
                 self.removal = Some(Removal::new(now));
-                self.unstable_links.note_failed(&next, now, network.view());
+                self.failed.add_links(&next, now, network.view());
             }
             if next.phase == TreePhase::Removed {
                 self.note_unconfirmed(&next, now, network);
@@ -159,8 +142,7 @@ impl Coordinator {
         if depends_on_time(network.view()) {
             network.defer_work_until(now + DECISION_INTERVAL);
         }
-        let ends = [self.unstable_links.next_end(now), self.unconfirmed_switches.next_end(now)];
-        if let Some(due) = self.due.into_iter().chain(ends.into_iter().flatten()).min() {
+        if let Some(due) = self.due.into_iter().chain(self.failed.next_end(now)).min() {
             self.due = Some(due);
             network.defer_work_until(due);
         }
@@ -172,7 +154,7 @@ impl Coordinator {
         let Some(removal) = self.removal.take().filter(|removal| removal.is_wanted) else { return };
         let members: BTreeSet<_> = tree.members().collect();
         for &id in members.difference(&removal.confirmed) {
-            self.unconfirmed_switches.on_failure(id, now);
+            self.failed.add_switch(id, now);
             network.report(|| {
                 format!("switch has not confirmed the deletion of flow entries of the spanning tree; it is left out of the tree for a while, and the controller floods to it dpid={id}")
             });
@@ -198,7 +180,7 @@ impl Coordinator {
         let Some(tree) = SpanningTree::of(view) else {
             return self.next_tree(is_wanted, 0, now, view);
         };
-        let exclusions = self.exclusions(now);
+        let exclusions = self.failed.exclusions(now);
         let phase = match tree.phase {
             TreePhase::Installing
                 if !is_wanted
@@ -265,15 +247,7 @@ impl Coordinator {
         if !self.has_waited(is_ready, WAIT_FOR_SWITCHES, now) {
             return None;
         }
-        new_tree(generation, &self.exclusions(now), view)
-    }
-
-    /// What no new tree includes now.
-    fn exclusions(&self, now: Instant) -> Exclusions {
-        Exclusions {
-            links: self.unstable_links.held_down(now),
-            switches: self.unconfirmed_switches.left_out(now),
-        }
+        new_tree(generation, &self.failed.exclusions(now), view)
     }
 
     /// Whether there are links to switches that a tree does not include, and no switch is changing its flow entries, or they have had the
@@ -475,6 +449,16 @@ mod tests {
             decisions
         }
 
+        /// A tree of all switches is active, 300 seconds after the start.
+        fn active() -> Self {
+            let mut decisions = Self::new();
+            decisions.confirm_clear(&[1, 2, 3, 4], 0);
+            assert_eq!(decisions.at(2), Some(TreePhase::Installing));
+            decisions.confirm_installed(&[1, 2, 3, 4], 1);
+            assert_eq!(decisions.at(300), Some(TreePhase::Active));
+            decisions
+        }
+
         /// Decides so many seconds after the start.
         fn at(&mut self, seconds: u64) -> Option<TreePhase> {
             self.now = self.start + Duration::from_secs(seconds);
@@ -564,11 +548,7 @@ mod tests {
     #[test]
     fn a_switch_of_the_tree_that_reconnects_and_confirms_nothing_delays_the_next_one_for_two_minutes()
      {
-        let mut decisions = Decisions::new();
-        decisions.confirm_clear(&[1, 2, 3, 4], 0);
-        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
-        decisions.confirm_installed(&[1, 2, 3, 4], 1);
-        assert_eq!(decisions.at(300), Some(TreePhase::Active));
+        let mut decisions = Decisions::active();
         decisions.disconnect(3);
         decisions.disconnect(4);
         assert_eq!(decisions.at(301), Some(TreePhase::Removing));
@@ -600,10 +580,7 @@ mod tests {
     /// Otherwise, the others would have a tree for seconds out of every two minutes.
     #[test]
     fn a_switch_that_has_the_others_wait_for_two_minutes_is_left_out_longer_each_time() {
-        let mut decisions = Decisions::new();
-        decisions.confirm_clear(&[1, 2, 3, 4], 0);
-        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
-        decisions.confirm_installed(&[1, 2, 3, 4], 1);
+        let mut decisions = Decisions::active();
         let mut lost_at = 300;
         for (generation, left_out) in (1..).step_by(2).zip([60, 120, 240, 480]) {
             assert_eq!(decisions.at(lost_at), Some(TreePhase::Active), "{left_out}");
@@ -637,11 +614,7 @@ mod tests {
     /// As when its links change shortly before the two minutes are over.
     #[test]
     fn a_switch_that_has_confirmed_the_removal_once_is_not_left_out() {
-        let mut decisions = Decisions::new();
-        decisions.confirm_clear(&[1, 2, 3, 4], 0);
-        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
-        decisions.confirm_installed(&[1, 2, 3, 4], 1);
-        assert_eq!(decisions.at(300), Some(TreePhase::Active));
+        let mut decisions = Decisions::active();
         decisions.disconnect(4);
         assert_eq!(decisions.at(301), Some(TreePhase::Removing));
         decisions.confirm_clear(&[1, 2, 3], 1);
@@ -655,11 +628,7 @@ mod tests {
 
     #[test]
     fn nobody_is_left_out_if_no_tree_was_wanted_during_the_removal() {
-        let mut decisions = Decisions::new();
-        decisions.confirm_clear(&[1, 2, 3, 4], 0);
-        assert_eq!(decisions.at(2), Some(TreePhase::Installing));
-        decisions.confirm_installed(&[1, 2, 3, 4], 1);
-        assert_eq!(decisions.at(300), Some(TreePhase::Active));
+        let mut decisions = Decisions::active();
         decisions.flooding = Flooding::Controller;
         assert_eq!(decisions.at(301), Some(TreePhase::Removing));
         decisions.confirm_clear(&[1, 2, 3], 1);

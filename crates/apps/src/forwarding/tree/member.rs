@@ -12,9 +12,9 @@ use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::super::multicast::Multicast;
 use super::Flooding;
-use super::backoff::Backoff;
 use super::coordinator::{FORGET_AFTER, WAIT_FOR_SWITCHES};
 use super::flow_entries::{self, LIFETIME, TreeEntries};
+use super::member_backoffs::{Backoffs, KeptBackoffs};
 use super::ports::TreePorts;
 use super::state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
@@ -38,30 +38,12 @@ const _: () = assert!(REFRESH.as_secs() + CONFIRM_TIMEOUT.as_secs() < LIFETIME.a
 /// packets in flight along an older tree have arrived by then.
 const QUIET_TIME: Duration = Duration::from_secs(1);
 
-/// Time after which a switch that refused a flow entry of a tree, or confirmed it too late, is tried again. It doubles each time.
-const RETRY: Duration = Duration::from_secs(60);
-
-/// The same for entries for groups: each attempt may remove the tree for some seconds.
-const GROUPS_RETRY: Duration = Duration::from_secs(600);
-
-/// Time for which a switch is left out that did not confirm the deletion of its entries in time, or before it disconnected: each time may
-/// cost the others their tree for [`FORGET_AFTER`]. It doubles each time. A connection that was lost at a bad moment costs next to nothing.
-const UNCONFIRMED_RETRY: Duration = Duration::from_secs(1);
-
-/// Longest of these times; a switch that has not failed for as long after one is over starts anew.
-const RETRY_MAX: Duration = Duration::from_secs(3600);
-
-/// Switches without a connection whose failures are remembered. If there are more, the one with the least time left is forgotten. Those that
-/// only did not confirm a deletion go first, since any client can fail to do so, under any datapath id. Networks have fewer switches that
-/// fail, and an entry takes some dozen bytes.
-const BACKOFFS_KEPT_MAX: usize = 1024;
-
 /// The switches of this worker.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     all: BTreeMap<DatapathId, Member>,
     /// Of switches that have disconnected: a switch that refused entries is not tried again just because it has reconnected.
-    backoffs: Vec<(DatapathId, Backoffs)>,
+    backoffs: KeptBackoffs,
     started: Option<Instant>,
     timeouts: u64,
 }
@@ -81,43 +63,6 @@ struct Member {
     /// The flow entries that were written last, and what they were derived from.
     entries: TreeEntries,
     derived_from: Option<EntriesBasis>,
-}
-
-/// Times without flow entries of a switch.
-#[derive(Debug)]
-struct Backoffs {
-    /// While it is not part of a tree, as it refused an entry or confirmed it too late.
-    left_out: Backoff,
-    /// While it gets no entries for groups.
-    without_groups: Backoff,
-    /// While it is not part of a tree, as it disconnected before it confirmed that it has no entries, or confirmed it late.
-    unconfirmed: Backoff,
-}
-
-impl Default for Backoffs {
-    fn default() -> Self {
-        Self {
-            left_out: Backoff::new(RETRY, RETRY_MAX),
-            without_groups: Backoff::new(GROUPS_RETRY, RETRY_MAX),
-            unconfirmed: Backoff::new(UNCONFIRMED_RETRY, RETRY_MAX),
-        }
-    }
-}
-
-impl Backoffs {
-    fn are_remembered(&self, now: Instant) -> bool {
-        let all = [&self.left_out, &self.without_groups, &self.unconfirmed];
-        all.iter().any(|backoff| backoff.is_remembered(now))
-    }
-
-    /// How much it matters to remember them: whether the switch had entries of a tree when it failed, and until when it is remembered.
-    fn value(&self, now: Instant) -> (bool, Option<Instant>) {
-        let [left_out, without_groups, unconfirmed] =
-            [&self.left_out, &self.without_groups, &self.unconfirmed]
-                .map(Backoff::remembered_until);
-        let had_entries = left_out.max(without_groups).filter(|&until| now < until);
-        (had_entries.is_some(), had_entries.or(unconfirmed))
-    }
 }
 
 /// What the flow entries of a switch depend on, besides its ports at links of the tree.
@@ -203,8 +148,7 @@ impl Members {
             }
             Some(before.backoffs)
         } else {
-            let known = self.backoffs.iter().position(|(id, _)| *id == ctx.datapath_id);
-            known.map(|at| self.backoffs.swap_remove(at).1)
+            self.backoffs.take(ctx.datapath_id)
         };
         let member = Member {
             sw: ctx.switch_index,
@@ -292,21 +236,7 @@ impl Members {
         for at in member.stale_ports {
             network.publish_record::<StaleTreePort>(now, at, None);
         }
-        if member.backoffs.are_remembered(now) {
-            self.keep_backoffs(id, member.backoffs, now);
-        }
-    }
-
-    /// Remembers the failures of a switch that has disconnected, and forgets those of another one if there are too many.
-    fn keep_backoffs(&mut self, id: DatapathId, backoffs: Backoffs, now: Instant) {
-        self.backoffs.retain(|(_, backoffs)| backoffs.are_remembered(now));
-        self.backoffs.push((id, backoffs));
-        if self.backoffs.len() > BACKOFFS_KEPT_MAX {
-            let values = self.backoffs.iter().map(|(_, backoffs)| backoffs.value(now));
-            if let Some((at, _)) = values.enumerate().min_by_key(|&(_, value)| value) {
-                self.backoffs.swap_remove(at);
-            }
-        }
+        self.backoffs.keep(id, member.backoffs, now);
     }
 
     /// Performs what is due for a switch.
@@ -609,6 +539,7 @@ mod tests {
     use sluice_sdk::App;
     use sluice_sdk::view::{Link, PortInfo, PortRole, PublishedFact, RecordFact, SwitchInfo};
 
+    use super::super::member_backoffs::RETRY;
     use super::super::state::tree_state;
     use super::*;
 
@@ -672,6 +603,17 @@ mod tests {
         fn changed_long_ago(&mut self) {
             let start = self.members.started.unwrap();
             self.members.all.get_mut(&ID).unwrap().changed = start;
+        }
+
+        /// Checks that it is left out for so many seconds after it has failed.
+        fn check_left_out(&mut self, failed_at: Instant, seconds: u64) {
+            self.now = failed_at + Duration::from_millis(1000 * seconds - 1);
+            self.changed_long_ago();
+            self.tick();
+            assert_eq!(self.traffic(), None, "{seconds}");
+            self.now = failed_at + Duration::from_secs(seconds);
+            self.tick();
+            assert_eq!(self.traffic(), Some(TreeTraffic::Groups), "{seconds}");
         }
 
         /// What its entries of the next tree can match; `None` if it is left out.
@@ -784,50 +726,8 @@ mod tests {
             }
             let failed_at = switch.now;
             switch.connect();
-            switch.now = failed_at + Duration::from_millis(1000 * seconds - 1);
-            switch.changed_long_ago();
-            switch.tick();
-            assert_eq!(switch.traffic(), None, "{seconds}");
-            switch.now = failed_at + Duration::from_secs(seconds);
-            switch.tick();
-            assert_eq!(switch.traffic(), Some(TreeTraffic::Groups), "{seconds}");
+            switch.check_left_out(failed_at, seconds);
         }
-    }
-
-    /// Any client can disconnect before it confirms a deletion, under any datapath id.
-    #[test]
-    fn clients_that_confirm_nothing_do_not_have_failures_of_other_switches_forgotten() {
-        let mut switch = OneSwitch::cleared();
-        let now = switch.now;
-        let fail = |members: &mut Members, id: u64, had_entries: bool, now| {
-            let mut backoffs = Backoffs::default();
-            if had_entries {
-                backoffs.left_out.on_failure(now);
-            } else {
-                backoffs.unconfirmed.on_failure(now);
-            }
-            members.keep_backoffs(DatapathId(id), backoffs, now);
-        };
-        let has = |members: &Members, id| members.backoffs.iter().any(|kept| kept.0.0 == id);
-        let members = &mut switch.members;
-        let max = BACKOFFS_KEPT_MAX as u64;
-        let after = |ms| now + Duration::from_millis(ms);
-        // The last ones fill it: the first of them is forgotten, and no switch that had entries.
-        (0..10).for_each(|id| fail(members, id, true, after(id)));
-        (10..=max).for_each(|id| fail(members, id, false, after(id)));
-        assert_eq!(members.backoffs.len(), BACKOFFS_KEPT_MAX);
-        assert!((0..10).all(|id| has(members, id)) && !has(members, 10) && has(members, max));
-        // A switch that had entries replaces one of them as well.
-        fail(members, max + 1, true, after(max + 1));
-        assert!(has(members, max + 1) && !has(members, 11) && has(members, 12));
-        // If there are only such switches, it replaces the one that would be forgotten first, and others are forgotten at once.
-        (max + 2..2 * max - 9).for_each(|id| fail(members, id, true, after(id)));
-        assert!(has(members, 0) && !has(members, max));
-        fail(members, 2 * max, false, after(2 * max));
-        assert!(has(members, 0) && !has(members, 2 * max));
-        fail(members, 2 * max, true, after(2 * max));
-        assert!(!has(members, 0) && has(members, 1) && has(members, 2 * max));
-        assert_eq!(members.backoffs.len(), BACKOFFS_KEPT_MAX);
     }
 
     #[test]
@@ -838,14 +738,7 @@ mod tests {
             switch.now += CONFIRM_TIMEOUT;
             switch.tick();
             switch.call(|members, ctx| members.on_barrier_reply(xid, ctx));
-            let confirmed_at = switch.now;
-            switch.now = confirmed_at + Duration::from_millis(1000 * seconds - 1);
-            switch.changed_long_ago();
-            switch.tick();
-            assert_eq!(switch.traffic(), None, "{seconds}");
-            switch.now = confirmed_at + Duration::from_secs(seconds);
-            switch.tick();
-            assert_eq!(switch.traffic(), Some(TreeTraffic::Groups), "{seconds}");
+            switch.check_left_out(switch.now, seconds);
         }
     }
 

@@ -6,14 +6,15 @@
 
 mod backoff;
 mod coordinator;
+mod exclusions;
+mod failures;
 mod flow_entries;
 mod forest;
 mod member;
+mod member_backoffs;
 mod ports;
 mod reach;
 mod state;
-mod unconfirmed_switches;
-mod unstable_links;
 
 use std::sync::Arc;
 use std::time::Instant;
